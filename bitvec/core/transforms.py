@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, copied
 from bitvec.core.links import GROUPED, LINKS, Operations
 from bitvec.core.output import Output
 from bitvec.core.shape_annotations import Float
 
 
 def transform(
-    output: Output, raw: Float[Array, "batch n_outputs"]
+    output: Output,
+    raw: Float[Array, "batch n_outputs"],
+    out: Float[Array, "batch n_outputs"] | None = None,
 ) -> Float[Array, "batch n_outputs"]:
-    """Apply the post-transform to raw scores, in their dtype.
+    """Apply the post-transform to raw scores, in their dtype; fill and return `out` if it is given.
 
     Sigmoid and softmax follow the sources' order of operations and use their exponential, so that
     labels are the source's also where a probability is within an ulp of a tie.
@@ -21,10 +23,9 @@ def transform(
     link, f = LINKS[output.post_transform], _Operations(output, raw.dtype)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # infinities are legal
         if output.post_transform not in GROUPED or len(output.groups) == 1:
-            value: Array = link(f, raw)
-            return value
+            return copied(link(f, raw), out)
         parts = np.split(raw, np.cumsum(output.groups)[:-1], axis=1)
-        return np.concatenate([link(f, part) for part in parts], axis=1)
+        return np.concatenate([link(f, part) for part in parts], axis=1, out=out)
 
 
 def c_exp(x: Array) -> Array:

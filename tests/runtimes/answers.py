@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -222,7 +223,13 @@ def _answered(runtime: str, job: dict[str, Any]) -> dict[str, float] | str:
         np.savez(path.with_suffix(".found.npz"), **found)
         return {f"us_{n}": timed(session, rows, n, job["batch"]) for n in (1, 100)}
     except BaseException as error:  # a runtime may raise anything
-        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return f"{type(error).__name__}: {_reason(str(error))}"
+
+
+def _reason(text: str) -> str:
+    """Return what an error says, on one line, without its trace and the folders of files."""
+    text = " ".join(text.partition("Stack backtrace")[0].split())
+    return re.sub(r"/(?:[\w.+-]+/)+(?=[\w.-]+\.\w)", "", text)
 
 
 def main(runtime: str, file: str) -> None:

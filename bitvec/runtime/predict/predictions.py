@@ -35,7 +35,6 @@ class Predictions:
         self.output = output = forest.output
         self.isolation_offset = isolation_offset(forest)
         self.transform: Callable[..., Array] = partial(transforms.transform, output)
-        self._fills = engine.name == "numba"
         self._few: dict[str, Callable[[Array, Array], bool] | None] = {}
         if engine.name == "numba":
             from bitvec.runtime.predict.cpu import probabilities
@@ -96,13 +95,7 @@ class Predictions:
         """Fill `out` with transformed scores."""
         if self._is_filled("scores", raw, out):
             return
-        self._transform_into(raw, out)
-
-    def _transform_into(self, raw: Array, out: Array) -> None:
-        if self._fills:
-            self.transform(raw, out=out)
-        else:
-            out[...] = self.transform(raw)
+        self.transform(raw, out=out)
 
     def leaf_predictions(self) -> Array | None:
         """Return what is predicted at each leaf of a lone tree, None of any other forest."""
@@ -138,7 +131,7 @@ class Predictions:
         if self._is_filled("predict_proba", raw, out):
             return
         if out.shape == raw.shape and len(self.output.groups) == 1:
-            self._transform_into(raw, out)
+            self.transform(raw, out=out)
         else:
             (out[...],) = self.probabilities(raw)
 

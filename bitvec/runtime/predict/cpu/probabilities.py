@@ -208,7 +208,7 @@ def transform(
     """
     work = _TABLE.get(output.post_transform)
     if work is None or not raw.flags.c_contiguous or not _is_served(output, raw.dtype):
-        return copied(transforms.transform(output, raw), out)
+        return transforms.transform(output, raw, out)
     if out is not None and not out.flags.c_contiguous:
         return copied(transform(output, raw, n_threads=n_threads), out)
     result = np.empty_like(raw) if out is None else out

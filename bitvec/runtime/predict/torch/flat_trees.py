@@ -55,7 +55,7 @@ class FlatTrees(WalkedTrees):
         self, trees: Array, accepts_equal: bool, n_moving: tuple[int, ...], **tables: Array
     ) -> None:
         super().__init__(trees, accepts_equal, **tables)
-        self.n_moving, self.n_trees = n_moving, len(trees)
+        self.n_moving = n_moving
 
     def forward(self, V: Tensor) -> Tensor:
         """Return the forest's leaf index of every tree and row, (n_trees, batch)."""
@@ -74,7 +74,7 @@ class FlatTrees(WalkedTrees):
         return take(self.leaf, torch.cat([slot, *reversed(arrived)]))
 
     def _slots(self, V: Tensor) -> Tensor:
-        """Return the slot in which every tree and row ends, flat, into memory made once.
+        """Return the slot in which every tree and row ends, flat, by int32 and in place.
 
         About 3 ns per (tree, row, level) on one core, most of it four gathers.
         """

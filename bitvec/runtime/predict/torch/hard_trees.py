@@ -1,4 +1,4 @@
-"""Exit leaves by functional tensor operations: products with B, padded trees or level by level."""
+"""Exit leaves of all trees, each in its form: by products with B, padded, or level by level."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class WalkedTrees(nn.Module):
 
     def __init__(self, trees: Array, accepts_equal: bool, **tables: Array) -> None:
         super().__init__()
-        self.trees, self.accepts_equal = trees, accepts_equal
+        self.trees, self.n_trees, self.accepts_equal = trees, len(trees), accepts_equal
         register(self, **tables)
         self._narrow: tuple[Tensor, list[Tensor]] | None = None
         self.register_load_state_dict_post_hook(_forget)  # type: ignore[no-untyped-call]
