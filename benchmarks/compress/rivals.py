@@ -47,7 +47,7 @@ class Network:
         for alpha in ALPHAS:
             made = MLPClassifier if n_classes else MLPRegressor
             model: Any = made(
-                (n,),
+                hidden_layer_sizes=(n,),
                 alpha=alpha,
                 learning_rate_init=3e-3,
                 max_iter=EPOCHS,
