@@ -134,7 +134,8 @@ def margins(
 @torch.no_grad()
 def _hard_outcomes(block: FixedBlock, Zt: Tensor, b: Tensor) -> Tensor:
     """Return h of the thresholds that hardening gives, (n_nodes, batch)."""
-    own = block.tests.b
+    # Exported graphs take what `to` leaves as it is in here for b itself, which lost its gradient.
+    b, own = b.detach(), block.tests.b
     shift = b.to(torch.float64) * block.unit[:, 0] - block.unit[:, 1]
     hardened = torch.where(b == 0, own, (own.to(torch.float64) + shift).to(own.dtype))
     if block.learned is not None:

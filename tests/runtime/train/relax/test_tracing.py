@@ -31,7 +31,20 @@ def one_by_one(module):
 
 def exported(module, x):
     batch = {0: torch.export.Dim("batch")}
-    return torch.export.export(module, (x[:3],), dynamic_shapes=(batch,)).module()
+    program = torch.export.export(module, (x[:3],), dynamic_shapes=(batch,))
+    for call in program.graph.nodes:
+        if "set_grad_enabled" in str(call.target):
+            assert_only_constants_leave(program, call)
+    return program.module()
+
+
+def assert_only_constants_leave(program, call):
+    """Refuse numbers that a part without gradients hands on: who follows the graph loses theirs."""
+    inner = getattr(program.graph_module, call.args[1].target).graph
+    given = dict(zip(inner.find_nodes(op="placeholder"), call.args[2:], strict=True))
+    for node in inner.output_node().args[0]:
+        if node.meta["val"].is_floating_point():
+            assert given[node.args[0]].name.startswith("c_")
 
 
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
