@@ -116,7 +116,7 @@ def command(
     from bitvec.services import process_copies
 
     if processes > 1:
-        process_copies.context()
+        process_copies.stay_single()
     from bitvec.services import part_files, row_files
     from bitvec.services.batch_predictor import BatchPredictor
     from bitvec.verify.progress_bar import progress
@@ -140,7 +140,7 @@ def command(
     if into_folder:
         assert out is not None
         files = part_files.find(data, out)
-        with progress("predicting", quiet=as_json) as advance:
+        with progress("predicting", quiet=as_json, at_once=processes == 1) as advance:
             n_rows = part_files.predict_parts(
                 predict,
                 files,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import numpy as np
 from bitvec import api
 from bitvec.core.arrays import Array
 from bitvec.core.composition import Converted
-from bitvec.errors import InputError, needs
+from bitvec.errors import BitvecError, InputError, needs
 from bitvec.runtime.predict.frames import as_frame
 from bitvec.services import row_files
 from bitvec.services.answer_columns import (
@@ -23,6 +24,9 @@ from bitvec.services.answer_columns import (
     require_outputs,
     side_by_side,
 )
+
+READY_ROWS = 2000
+"""Rows that load the kernels of batches."""
 
 _models: dict[tuple[str, str], Converted] = {}
 _loaded: dict[_Key, AnyPredictor] = {}
@@ -148,6 +152,17 @@ class BatchPredictor:
                     device=key.device,
                 )
             return _loaded[key]
+
+    def get_ready(self) -> None:
+        """Load what this process predicts with, kernels included, before the first batch.
+
+        Whatever a batch would raise is left to the first one.
+        """
+        inputs, compared = self.model.inputs, getattr(self.model, "dtype", np.float64)
+        X = np.zeros((READY_ROWS, inputs.n_features), inputs.number_dtype or compared)
+        outputs = tuple(name for name in self.outputs if name != "shap")  # too long for rows of 0
+        with suppress(BitvecError):
+            answers(self.predictor, X, outputs)
 
     def __call__(self, batch: Any) -> Any:
         """Return the columns to keep and the answers, as a table of the same library.

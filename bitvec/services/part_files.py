@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
@@ -165,7 +165,12 @@ def predict_parts(
             )
         n_rows, done = n_rows + entry["rows"], done + size[part.target]
     before = n_rows
-    for part, entry in _made(predict, todo, folder, header, n_processes):
+
+    def begin() -> None:
+        if advance is not None:
+            advance(done / whole)
+
+    for part, entry in _made(predict, todo, folder, header, n_processes, begin):
         manifest.done[part.target] = entry
         manifest.save(folder)
         n_rows, done = n_rows + entry["rows"], done + size[part.target]
@@ -227,19 +232,27 @@ def _manifest(folder: Path, made_with: dict[str, Any], *, resume: bool, force: b
 
 
 def _made(
-    predict: BatchPredictor, parts: list[Part], folder: Path, header: bool | None, n_processes: int
+    predict: BatchPredictor,
+    parts: list[Part],
+    folder: Path,
+    header: bool | None,
+    n_processes: int,
+    begin: Callable[[], None],
 ) -> Iterable[tuple[Part, dict[str, Any]]]:
-    """Yield parts as they are done, with what the manifest says of them."""
+    """Yield parts as they are done, with what the manifest says of them.
+
+    `begin` is called once the processes are started, which what starts threads must wait for.
+    """
     if n_processes == 1 or len(parts) < 2:
         for part in parts:
             yield part, predict_part(predict, part, str(folder), header)
         return
-    with ProcessPoolExecutor(
-        min(n_processes, len(parts)), mp_context=process_copies.context()
-    ) as pool:
+    started = process_copies.context(predict.get_ready)
+    with ProcessPoolExecutor(min(n_processes, len(parts)), mp_context=started) as pool:
         running = {
             pool.submit(predict_part, predict, part, str(folder), header): part for part in parts
         }
+        begin()
         try:
             while running:
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)

@@ -21,11 +21,12 @@ class Advance(Protocol):
 
 @contextmanager
 def progress(
-    description: str, *, quiet: bool = False, lines: bool = True
+    description: str, *, quiet: bool = False, lines: bool = True, at_once: bool = True
 ) -> Iterator[Advance | None]:
     """Yield what moves a bar with the expected time, and writes lines where stderr is no terminal.
 
-    None if `quiet`, or where stderr is no terminal and `lines` are not wanted.
+    None if `quiet`, or where stderr is no terminal and `lines` are not wanted. The bar, which a
+    thread redraws, is shown `at_once` or when it is first moved.
     """
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     if quiet or not (is_terminal or lines):
@@ -51,13 +52,19 @@ def progress(
         TextColumn("expected still:"),
         TimeRemainingColumn(elapsed_when_finished=False),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(description, total=1.0)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task(description, total=1.0)
 
-        def advance(fraction: float, text: str | None = None) -> None:
-            bar.update(task, completed=fraction, description=text)
+    def advance(fraction: float, text: str | None = None) -> None:
+        bar.start()
+        bar.update(task, completed=fraction, description=text)
 
+    if at_once:
+        bar.start()
+    try:
         yield advance
+    finally:
+        bar.stop()
 
 
 def _lines(description: str) -> Advance:

@@ -117,6 +117,14 @@ def test_who_only_hands_out_work_loads_no_kernels(model):
     assert done.stdout.split() == ["False"]
 
 
+def test_getting_ready_changes_no_answer(model):
+    path, rows, _ = model
+    predict = bitvec.BatchPredictor(path, outputs=["label", "proba"], keep=["key"])
+    expected = predict(rows)
+    predict.get_ready()
+    pd.testing.assert_frame_equal(predict(rows), expected)
+
+
 def test_an_index_of_pandas_stays(model):
     path, rows, _ = model
     part = rows[["size", "key"]].assign(colour=rows.colour.astype(str))[100:110]

@@ -1,0 +1,49 @@
+"""Processes are copies of one that is ready where that is safe: it has one thread."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from bitvec.services import process_copies
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux")
+
+
+@linux
+def test_a_process_with_one_thread_gets_ready_and_is_copied() -> None:
+    text = (
+        "from bitvec.services import process_copies\n"
+        "process_copies.stay_single()\n"
+        "import numpy\n"
+        "print(process_copies.context(lambda: print('ready')).get_start_method())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["ready", "fork"]
+
+
+@linux
+def test_a_process_whose_preparation_starts_a_thread_is_not_copied() -> None:
+    text = (
+        "import threading\n"
+        "from bitvec.services import process_copies\n"
+        "start = threading.Thread(target=threading.Event().wait, daemon=True).start\n"
+        "print(process_copies.context(start).get_start_method())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["forkserver"]
+
+
+@linux
+def test_a_process_with_threads_is_not_copied() -> None:
+    end = threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    try:
+        assert process_copies.context(pytest.fail).get_start_method() == "forkserver"
+    finally:
+        end.set()
+        thread.join()
