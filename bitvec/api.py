@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from bitvec.converters.dispatch import convert as convert
 from bitvec.core.arrays import ArrayLike
 from bitvec.core.composition import Composition
 from bitvec.core.forest import Forest, require_forest
@@ -16,12 +15,23 @@ from bitvec.runtime.predict.composition_predictor import CompositionPredictor
 from bitvec.runtime.predict.predictor import Predictor
 
 if TYPE_CHECKING:
+    from bitvec.converters.dispatch import convert as convert
     from bitvec.runtime.predict.torch.hard_composition import HardComposition
     from bitvec.runtime.predict.torch.hard_forest import HardForest
     from bitvec.runtime.train.relax.module import SoftForest
     from bitvec.runtime.train.relax.relaxations import Relaxation
     from bitvec.verify.certificates import Certificate
     from bitvec.verify.certificates.composition_certificate import CompositionCertificate
+
+
+def __getattr__(name: str) -> Any:
+    if name != "convert":
+        raise AttributeError(f"module 'bitvec.api' has no attribute {name!r}")
+    # Who runs a forest that was saved needs no converter.
+    from bitvec.converters.dispatch import convert
+
+    globals()["convert"] = convert
+    return convert
 
 
 @overload

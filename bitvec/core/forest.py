@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bitvec.core import decision_rules, matrices, structure, tree_text
-from bitvec.core.arrays import Array, ArrayLike, require
+from bitvec.core.arrays import Array, ArrayLike, require, unique_integers
 from bitvec.core.csr import CSR
 from bitvec.core.expansion import ExpandedColumn, Expansion, TreeMatrices, expansion, numeric_rows
 from bitvec.core.features import FeatureMap
@@ -109,7 +109,7 @@ class Forest:
             f"`linear.column` must be below {n}.",
         )
         if self.kernel is not None:
-            used = np.unique(self.tests.feature[self.tests.kind == Kind.KERNEL])
+            used = unique_integers(self.tests.feature[self.tests.kind == Kind.KERNEL])
             require_kernels(self.kernel, n_columns, used)
             require(used.size or not self.n_nodes, "`kernel` needs kernel nodes, got none.")
 

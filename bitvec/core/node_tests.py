@@ -28,6 +28,7 @@ from bitvec.core.arrays import (
     require,
     require_codes,
     require_offsets,
+    unique_integers,
 )
 from bitvec.core.shape_annotations import Bool, Float, Int32, Int64, UInt8, UInt32
 
@@ -381,7 +382,7 @@ def set_bits(codes: list[Array]) -> tuple[Int64[Array, " n_plus_1"], UInt32[Arra
     """
     words = []
     for right in codes:
-        right = np.unique(np.asarray(right, np.int64))
+        right = unique_integers(np.asarray(right, np.int64))
         require(right.size == 0 or right[0] >= 0, "category codes must not be negative.")
         packed = np.zeros(int(right[-1]) // WORD_BITS + 1 if right.size else 0, np.uint32)
         bit = np.uint32(1) << (right % WORD_BITS).astype(np.uint32)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bitvec.core.arrays import Array, ranges
+from bitvec.core.arrays import Array, ranges, unique_integers
 from bitvec.core.float_keys import first_at_least, key_of
 from bitvec.core.node_tests import (
     WORD_BITS,
@@ -166,7 +166,7 @@ def atoms(
     told, others_right = told_values(tests, nodes, tests.dtype)
     special = missing_values(tests, nodes, tests.dtype, sentinel)
     cuts = (np.array([-top]), told.first, told.last + 1, special.first, special.last + 1)
-    first = np.unique(np.concatenate(cuts))
+    first = unique_integers(np.concatenate(cuts))
     first = first[(first >= -top) & (first <= top)]
     goes_right = _cover(told, nodes.size, first, top) != others_right[:, None]
     missing_right = tests.missing_right[nodes]

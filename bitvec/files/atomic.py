@@ -14,7 +14,6 @@ import contextlib
 import errno
 import os
 import re
-import secrets
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -86,7 +85,7 @@ def _new_name(folder: Path) -> Path:
 
     It stands in the folder of the target, so that renaming stays within one file system.
     """
-    return folder / f".bitvec-{secrets.token_hex(8)}.tmp"
+    return folder / f".bitvec-{os.urandom(8).hex()}.tmp"
 
 
 @contextlib.contextmanager

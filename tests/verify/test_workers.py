@@ -174,11 +174,11 @@ PARENT = """
 import sys
 import numpy
 import bitvec
-from bitvec import api
+from bitvec.api import convert
 from pathlib import Path
 for name in ("catboost", "lightgbm", "numpy", "sitecustomize", "usercustomize", "json", "bitvec"):
     Path(name + ".py").write_text("open('ran', 'a').write(__name__)")
-print(api.convert("model").n_trees)
+print(convert("model").n_trees)
 """
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, is_masked
 from bitvec.core.inputs import Domain, Inputs
 from bitvec.errors import InputError
 
@@ -28,7 +28,7 @@ def require_array(X: Array, inputs: Inputs) -> None:
     wanted = inputs.number_dtype
     if wanted is None:
         return
-    if isinstance(X, np.ma.MaskedArray):
+    if is_masked(X):
         raise InputError(
             "`X` must be a plain array, got a masked one, whose mask the source would pass over: "
             "pass X.filled(numpy.nan)."

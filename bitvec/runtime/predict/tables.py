@@ -31,7 +31,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bitvec.core.arrays import FLOATS, Array
+from bitvec.core.arrays import FLOATS, Array, is_masked
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
 from bitvec.runtime.predict.declared_dtypes import require_array, require_dense
@@ -184,7 +184,7 @@ class _Numbers(_Floats):
         values = self.X[part]
         # A value beyond the dtype's range is infinite, as in the source libraries.
         with np.errstate(over="ignore", invalid="ignore"):
-            if isinstance(values, np.ma.MaskedArray):
+            if is_masked(values):
                 return np.asarray(np.ma.filled(values.astype(self.dtype), np.nan))
             return values.astype(self.dtype)
 
@@ -301,7 +301,7 @@ def _array(X: Array, inputs: Inputs, dtype: np.dtype) -> Table:
         found = [column(inputs, at, f"column {at}") for at in range(inputs.n_features)]
         return _Objects(X, found, dtype)
     _require_numbers(X.dtype)
-    if isinstance(X, np.ma.MaskedArray):
+    if is_masked(X):
         return _Numbers(X, dtype)
     X = np.asarray(X)  # not a subclass, such as a matrix or a file mapped into memory
     # Equal dtypes are native ones, whatever metadata they carry.

@@ -14,6 +14,7 @@ from types import ModuleType
 import numpy as np
 
 from bitvec.core import tree_paths
+from bitvec.core.arrays import unique_integers
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.errors import InputError
@@ -163,7 +164,7 @@ def _costs(forest: Forest, small: bool = False) -> dict[str, float | None]:
     deepest = int(depth.max(initial=1))
     node = _CHAIN_NODE[vectors()] * (1 if most <= 256 else _WIDE) * (_FEW_VECTORS if small else 1)
     one_hot = forest.tests.is_one_hot
-    columns = np.unique(forest.tests.feature[one_hot]).size
+    columns = unique_integers(forest.tests.feature[one_hot]).size
     # What every row costs before its trees: bins of columns, and margins of all nodes.
     binned = _BIN * columns + (0.0 if one_hot.all() else oblique_bins.cycles(forest))
     sets = int(np.count_nonzero(forest.tests.kind == Kind.SET))
@@ -192,6 +193,6 @@ def _oblivious(forest: Forest, depth: int) -> float:
         value = next(cost for most, cost in _OBLIVIOUS_VALUE.items() if depth <= most)
     is_set = forest.tests.kind == Kind.SET
     B = forest.bitvectors
-    n_sets = len(np.unique(B.tree_of_node[is_set] * depth + tree_paths.node_depth(B)[is_set]))
+    n_sets = len(unique_integers(B.tree_of_node[is_set] * depth + tree_paths.node_depth(B)[is_set]))
     n_trees = -(-forest.n_trees // GROUP) * GROUP
     return n_trees * (level * depth + value * forest.leaves.v.shape[1]) + _SET["perfect"] * n_sets

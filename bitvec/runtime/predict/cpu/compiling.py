@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -24,6 +25,7 @@ from typing import IO, Any
 
 import numba
 import numpy as np
+from llvmlite.binding import add_symbol
 from numba import njit, types
 from numba.core.caching import (
     CompileResultCacheImpl,
@@ -33,7 +35,8 @@ from numba.core.caching import (
     _CacheLocator,
 )
 from numba.core.ccallback import CFunc
-from numba.core.runtime.nrt import rtsys
+from numba.core.environment import Environment, lookup_environment
+from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
 
 from bitvec.runtime.predict.cpu.kernel_arrays import pointer
 from bitvec.runtime.predict.cpu.target import vectors
@@ -78,11 +81,15 @@ def int64s(address, n):  # type: ignore[no-untyped-def]
 HERE = Path(__file__).parent
 
 
-@cache
 def digest(package: Path = HERE) -> str:
     """Return what distinguishes these sources, those of a package, and this level of vectors."""
+    return _digest((HERE,) if package.is_relative_to(HERE) else (HERE, package))
+
+
+@cache
+def _digest(folders: tuple[Path, ...]) -> str:
     hasher = hashlib.sha256(f"{numba.__version__} {vectors()}".encode())
-    for folder in (HERE,) if package.is_relative_to(HERE) else (HERE, package):
+    for folder in folders:
         for path in sorted(folder.rglob("*.py")):
             name = path.relative_to(folder).as_posix()
             hasher.update(name.encode() + b"\0" + path.read_bytes())
@@ -166,6 +173,43 @@ class _Folder(_CacheLocator):
 class _Places(CompileResultCacheImpl):
     _locator_classes = [_Folder, *CompileResultCacheImpl._locator_classes]  # noqa: RUF012
 
+    def reduce(self, data: Any) -> tuple[Any, ...]:
+        *parts, environments = super().reduce(data)  # type: ignore[no-untyped-call]
+        return (*parts, tuple(map(_Constants, environments)))
+
+
+class _Constants:
+    """Constants of a function that a kernel holds, on their way to the cache.
+
+    numba imports the function's module to read them again, which is for functions of numba itself
+    much of what can be compiled.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        held: Any = self._environment
+        return _environment, (held.globals["__name__"], held.consts, held.env_name)
+
+
+def _environment(module: str, constants: list[Any], name: str) -> Environment:
+    found: Environment | None = lookup_environment(name)  # type: ignore[no-untyped-call]
+    if found is None:
+        loaded = sys.modules.get(module)
+        found = Environment({"__name__": module} if loaded is None else vars(loaded))
+        found.env_name = name
+        found.consts[:] = constants
+        Environment._memo[name] = found
+    return found
+
+
+@cache
+def _name_runtime() -> None:
+    """Tell the linker where numba's runtime is: all of it that loaded kernels call is in C."""
+    for name, address in _nrt_python.c_helpers.items():
+        add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+
 
 class _KernelCache(FunctionCache):
     """numba's cache of one function, which a full disk or a lost folder does not stop."""
@@ -181,8 +225,9 @@ class _KernelCache(FunctionCache):
         )
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        # numba imports all that it can compile here, SciPy too. What is loaded needs none of it.
-        rtsys.initialize(target)
+        # numba imports all that it can compile here, SciPy too, and compiles parts of its runtime.
+        # What is loaded needs none of it.
+        _name_runtime()
         found = None
         with self._guard_against_spurious_io_errors():
             found = self._load_overload(signature, target)  # type: ignore[no-untyped-call]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, unique_integers
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, ZERO_THRESHOLD, CodeRule, Kind, MissingRule, Relation
 from bitvec.core.shape_annotations import Int64, UInt8
@@ -228,7 +228,7 @@ def bin_sets(
     lookups, tables = _lookups(columns, sets, code_column)
     tree = forest.bitvectors.tree_of_node[node].astype(np.int64)
     tests = tree * len(sets) + set_of
-    used = np.unique(tests)
+    used = unique_integers(tests)
     n_uses = np.bincount(used % max(len(sets), 1), minlength=len(sets))
     shared = np.argsort(-n_uses, kind="stable")[: min(most_shared, int((n_uses > 1).sum()))]
     lookups["target"][shared] = code_column[-1] + np.arange(shared.size)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, unique_integers
 from bitvec.core.float_keys import key_of
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD, Kind, MissingRule
@@ -160,8 +160,8 @@ def bin_thresholds(forest: Forest, node: Array) -> tuple[Array, Array, int, Thre
         breaks = [first[part], equal_last[part][equal[part]] + 1]
         if right[part].any() or equal[part].any():
             breaks.append(np.array([lowest]))  # above NaN, whose bin is then 0 alone
-        breaks += [np.array(ranges[value], np.int64) for value in np.unique(rule[part])]
-        key = np.unique(np.concatenate(breaks)).astype(f"i{dtype.itemsize}")
+        breaks += [np.array(ranges[value], np.int64) for value in unique_integers(rule[part])]
+        key = unique_integers(np.concatenate(breaks)).astype(f"i{dtype.itemsize}")
         levels = max(4, int(np.ceil(np.log2(key.size + 1))))
         bin = np.searchsorted(key, first[part]) + 1
         last = np.searchsorted(key, equal_last[part] + 1) + 1

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, unique_integers
 from bitvec.runtime.predict.cpu.bitvector.binned_trees import MOST_ROOM
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
@@ -231,7 +231,7 @@ def slots_of(output: Array) -> tuple[Array, int]:
     """Return the slot of each tree, and how many there are: trees of one output side by side."""
     slot = np.zeros(output.size, np.int64)
     n_slots = 0
-    for one in np.unique(output):
+    for one in unique_integers(output):
         trees = np.flatnonzero(output == one)
         slot[trees] = n_slots + np.arange(trees.size)
         n_slots += -(-trees.size // GROUP) * GROUP

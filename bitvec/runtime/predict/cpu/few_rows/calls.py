@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import int64, typeof
+from numba import from_dtype, int64, types
 from numpy import array, empty, ndarray
 
 from bitvec.core.arrays import FLOATS, Array
@@ -158,8 +158,9 @@ class Call:
         """Return `run` for X of a dtype: without the look for types, which `answer` has seen to."""
         kind = self._dtype if self._is_typed else np.dtype(np.uint8)
         n_axes = 1 if self._width is None else 2
-        types = tuple(typeof(empty((1,) * n, each)) for n, each in ((2, dtype), (n_axes, kind)))
-        signature = (types[0], int64, types[1])
+        # `numba.typeof` of an array imports `numpy.ma`, which takes as long as all the rest here.
+        X, out = (types.Array(from_dtype(each), n, "C") for n, each in ((2, dtype), (n_axes, kind)))
+        signature = (X, int64, out)
         run.compiled.compile(signature)
         entry: Run = run.compiled.overloads[signature].entry_point
         return entry

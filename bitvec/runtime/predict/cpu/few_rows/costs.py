@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from bitvec.core import tree_paths
+from bitvec.core.arrays import unique_integers
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.choice import Choice
 from bitvec.runtime.predict.cpu.target import Vectors, vectors
@@ -96,7 +97,7 @@ def block_cycles(forest: Forest) -> float:
 
 def key_cycles(forest: Forest, layout: str) -> float:
     """Return the cycles of a row whose columns become the keys of a layout."""
-    return _KEY[layout] * np.unique(forest.tests.feature).size
+    return _KEY[layout] * unique_integers(forest.tests.feature).size
 
 
 def walk_cycles(forest: Forest) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, ranges
+from bitvec.core.arrays import Array, ranges, unique_integers
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.core.structure import Bitvectors
@@ -52,7 +52,7 @@ def _bits(forest: Forest, dtype: np.dtype) -> int:
     is_compared = _is_compared(forest)
     wide = costs.masks_cycles(_n_slots(forest) // lanes(64), 0, 0, 0, 0)
     narrow = costs.masks_cycles(_n_slots(forest) // lanes(32), 0, 0, 0, 0)
-    columns = np.unique(forest.tests.feature[is_compared]).size
+    columns = unique_integers(forest.tests.feature[is_compared]).size
     cuts = np.count_nonzero(is_compared) / max(1, columns)
     return 32 if narrow + costs.rank_cycles(columns, cuts) < wide else 64
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, unique_integers
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.core.shape_annotations import Float
@@ -63,7 +63,7 @@ class SoftTrees:
             self.begin,
         )
         self.nodes = constant(nodes)
-        self.used = constant(np.unique(tests.feature).astype(np.int64))
+        self.used = constant(unique_integers(tests.feature).astype(np.int64))
         self._kernels(forest)
         leaf, output = np.nonzero(forest.leaves.v)
         self.value_ptr = constant(np.searchsorted(leaf, np.arange(forest.n_leaves + 1)))
