@@ -29,7 +29,9 @@ class Operations:
 
     exp: Operation
     c_exp: Operation
-    """exp of the C library, where the form has two."""
+    """exp of the C library, where the form has several."""
+    table_exp: Operation
+    """exp from a table, where the form has several: see `bitvec.core.transforms.table_exp`."""
     log: Operation
     log1p: Operation
     sqrt: Operation
@@ -68,11 +70,17 @@ class Operations:
         """Hold x in float32 where exp(-x) is finite."""
         return self.maximum(x, -88.7) if self.dtype == np.float32 else x
 
+    def exponential(self, x: Any) -> Any:
+        """Return exp as the source has it."""
+        kind = self.output.softmax_sum
+        if kind is SoftmaxSum.IN_ORDER_C:
+            return self.c_exp(x)
+        return (self.table_exp if kind is SoftmaxSum.IN_ORDER_TABLE else self.exp)(x)
+
     def softmax(self, x: Any) -> Any:
         """Return the softmax of each row."""
-        kind = self.output.softmax_sum
-        exp = (self.c_exp if kind is SoftmaxSum.IN_ORDER_C else self.exp)(x - self.largest(x))
-        return exp / self.total(exp, wide=kind is SoftmaxSum.WIDE)
+        exp = self.exponential(x - self.largest(x))
+        return exp / self.total(exp, wide=self.output.softmax_sum is SoftmaxSum.WIDE)
 
     def softplus(self, x: Any) -> Any:
         """Return log(1 + exp(x))."""
@@ -126,7 +134,7 @@ LINKS: Final[dict[PostTransform, Callable[[Any, Any], Any]]] = {
     PostTransform.SOFTMAX_UNSHIFTED: _softmax_unshifted,
     PostTransform.SOFTMAX_ZERO: _softmax_zero,
     PostTransform.PROBIT: _probit,
-    PostTransform.EXPONENTIAL: lambda f, x: f.exp(x),
+    PostTransform.EXPONENTIAL: lambda f, x: f.exponential(x),
     PostTransform.EXPONENTIAL_STANDARD_RATIO: lambda f, x: f.power(2, f.ratio(-x)),
     PostTransform.LOGARITHM_ONE_PLUS_EXP: lambda f, x: f.softplus(x),
     PostTransform.SIGNED_SQUARE: lambda f, x: x * abs(x),
@@ -185,7 +193,7 @@ def _function(kind: str) -> Any:
 class Writing(Operations):
     """Operations of a form whose values are symbols."""
 
-    exp = c_exp = _function("Exp")
+    exp = c_exp = table_exp = _function("Exp")
     log, log1p, sqrt = _function("Log"), _function("Log1p"), _function("Sqrt")
     maximum, minimum, copysign = _function("Max"), _function("Min"), _function("CopySign")
 

@@ -51,7 +51,10 @@ class PostTransform(StrEnum):
 
 
 class SoftmaxSum(StrEnum):
-    """Whose exponentials a softmax adds, and how: the last bits differ."""
+    """Whose exponentials a softmax adds, and how: the last bits differ.
+
+    An exponential by itself (`PostTransform.EXPONENTIAL`) is of the same library.
+    """
 
     WIDE = "wide"
     """In float64, by pairs."""
@@ -59,6 +62,8 @@ class SoftmaxSum(StrEnum):
     """One after the other, in the dtype of the scores."""
     IN_ORDER_C = "in_order_c"
     """The same, of the C library's exponentials."""
+    IN_ORDER_TABLE = "in_order_table"
+    """The same, of exponentials made from a table: see `bitvec.core.transforms.table_exp`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -40,10 +40,43 @@ def c_exp(x: Array) -> Array:
     return np.where(x > 88, np.exp(x.astype(np.float64)).astype(np.float32), small)
 
 
+TABLE_SIZE = 2048
+EXP_TABLE = np.array([2.0 ** (k / TABLE_SIZE) for k in range(TABLE_SIZE)])
+STEPS = TABLE_SIZE / float(np.log(2.0))
+"""Steps of the table in 1."""
+STEP = 1 / STEPS
+LEAST_EXP, MOST_EXP = -708.39641853226408, 709.78271289338397
+"""Between these an exponential of float64 is a normal number."""
+SQUARE, CUBE = 3.0000000027955394, 0.16666666685227835064
+"""Coefficients of the Taylor series, of which the second is a factor of the first."""
+
+
+def table_exp(x: Array) -> Array:
+    """Return exp from a table, for float64 (batch, n): off by about 1 + |x| ulp.
+
+    Notes
+    -----
+    exp(x) = 2 ** (k / 2048) · exp(-t) for the nearest k, of which the first is 2 ** (k // 2048)
+    times an entry of a table, and the second a cubic (`expd_v` of MITSUNARI Shigeo's fmath). Four
+    numbers of a row are taken together, and stop at the ends of the range; of what is left over of
+    fours, numbers below it give 0.
+    """
+    wide = x.astype(np.float64)
+    held = np.clip(wide, LEAST_EXP, MOST_EXP)
+    nearest = np.rint(held * STEPS)
+    t = nearest * STEP - held
+    rest = (SQUARE - t) * (t * t) * CUBE - t + 1
+    k = np.where(np.isnan(nearest), 0, nearest).astype(np.int64)
+    result = rest * np.ldexp(EXP_TABLE[k % TABLE_SIZE], k // TABLE_SIZE)
+    n = x.shape[1]
+    left_over = np.arange(n) >= n - n % 4
+    return np.where(left_over & (wide <= LEAST_EXP), 0.0, result).astype(x.dtype)
+
+
 class _Operations(Operations):
     """Operations of NumPy."""
 
-    c_exp = staticmethod(c_exp)
+    c_exp, table_exp = staticmethod(c_exp), staticmethod(table_exp)
     log1p, sqrt, copysign = np.log1p, np.sqrt, np.copysign
 
     def exp(self, x: Array) -> Array:

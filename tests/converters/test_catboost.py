@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import sys
 import warnings
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from proof_laws import some_in_full
 
 import bitvec
 from bitvec.cli.given_files import read_rows
-from bitvec.converters.catboost.oracle import oracle_of
+from bitvec.converters.catboost.oracle import X86, oracle_of
 from bitvec.converters.catboost.read import convert
 from bitvec.core import reference, transforms
 from bitvec.core.city_hash import category_hash, text_with_hash
@@ -269,22 +270,45 @@ def test_a_loss_of_the_callers_own_answers_by_its_wrapper():
 
 
 @pytest.mark.parametrize("loss", ["Poisson", "Tweedie:variance_power=1.5", "MultiClass"])
-def test_links_by_catboosts_own_exponential_are_near(loss):
+def test_links_by_catboosts_own_exponential_are_its_bits(loss, monkeypatch):
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(N, 3)).astype(np.float32)
     options = {**QUIET, "iterations": 60, "loss_function": loss}
     y = np.exp(Z[:, 0]) if loss != "MultiClass" else np.digitize(Z[:, 0], [-0.5, 0.5])
     model = cb.CatBoost(options).fit(Z, y)
     forest, oracle = convert(model), oracle_of(model)
-    assert any("exponential" in note for note in oracle.notes)
-    raw = reference.raw(forest, Z)
-    got = transforms.transform(forest.output, raw)
+    got = transforms.transform(forest.output, reference.raw(forest, Z))
     kind = "Probability" if loss == "MultiClass" else "Exponent"
     expected = model.predict(Z, prediction_type=kind).reshape(got.shape)
-    # Its exponential of x is off by up to |x| ulp and a little more; a quotient takes several.
-    ulps = 2 * (4 + 2 * np.ptp(raw, axis=1, keepdims=True) + 2 * np.abs(raw))
-    assert np.all(np.abs(got - expected) <= ulps * np.spacing(expected))
-    assert bitvec.certify(forest, oracle).passed
+    if platform.machine() in X86:
+        assert np.array_equal(got, expected)
+        assert np.array_equal(bitvec.compile(forest).scores(Z), expected)
+        certificate = bitvec.certify(forest, oracle)
+        assert (certificate.passed, certificate.max_score_ulp) == (True, 0)
+    # Elsewhere CatBoost takes the C library's: this one of x is off by up to |x| ulp and a little.
+    monkeypatch.setattr(platform, "machine", lambda: "arm64")
+    oracle = oracle_of(model)
+    assert any("exponential" in note for note in oracle.notes)
+    certificate = bitvec.certify(forest, oracle)
+    assert (certificate.passed, certificate.allowed_score_ulp) == (True, 512)
+
+
+@pytest.mark.skipif(platform.machine() not in X86, reason="CatBoost's exponential is of x86")
+@pytest.mark.parametrize("n_classes", [3, 4, 5, 6, 7, 8, 11])
+def test_probabilities_at_the_ends_of_the_exponentials_range_are_catboosts(n_classes):
+    rng = np.random.default_rng(n_classes)
+    Z, y = rng.normal(size=(64, 2)).astype(np.float32), np.arange(64) % n_classes
+    model = cb.CatBoostClassifier(iterations=1, depth=4, verbose=0, allow_writing_files=False)
+    model.fit(Z, y)
+    ends = [0, -0.0, -5e-324, -36.7, -708.3, -708.39641853226408, -708.5, -745, -2000, 3, 1e300]
+    model.set_leaf_values(rng.choice(ends, model.get_leaf_values().size))
+    forest, expected = convert(model), model.predict_proba(Z)
+    output, raw = forest.output, reference.raw(forest, Z)
+    assert np.array_equal(transforms.transform(output, raw), expected)
+    predictor = bitvec.compile(forest)
+    assert np.array_equal(predictor.predict_proba(Z), expected)
+    for k in range(8):
+        assert np.array_equal(predictor.predict_proba(Z[k : k + 1]), expected[k : k + 1])
 
 
 def test_the_second_output_of_an_uncertain_regressor_stays_raw():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
 from os import PathLike
@@ -135,9 +136,11 @@ def _safe(frame: Any) -> Any:
     return frame
 
 
+X86: Final = ("x86_64", "amd64", "i386", "i686")
+"""Processors, by `platform.machine`, on which CatBoost takes its own exponential."""
 MOST_ULPS: Final = 512
-"""Ulps allowed of scores that CatBoost makes of exponentials: raw scores of several hundred have a
-large 1 + |x|."""
+"""Ulps allowed of scores that CatBoost makes of other exponentials: raw scores of several hundred
+have a large 1 + |x|."""
 
 
 def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
@@ -191,22 +194,23 @@ def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
         notes.append(
             "CatBoostRegressor.predict returns exp(2x) of the second output x, the forest x itself."
         )
-    absent = bool(np.any(np.isneginf(np.asarray(forest.output.base_score))))
+    link = forest.output.post_transform
+    is_x86 = platform.machine().lower() in X86
+    absent = not is_x86 and bool(np.any(np.isneginf(np.asarray(forest.output.base_score))))
     if absent:
         notes.append(
-            "classes absent from training have probabilities of about 2e-308 in CatBoost and 0 in "
-            "the forest, so probabilities were not compared."
+            "classes absent from training have probabilities of 0 in CatBoost on this processor "
+            "and of up to 2e-308 on x86 and in the forest, so probabilities were not compared."
         )
     if forest.inputs.category_hashes or any(column.hashed for column in columns.values()):
         notes.append(
             "the model keeps hashes of some categories only: texts of these hashes were asked for."
         )
-    link = forest.output.post_transform
-    approximates = link in (PostTransform.SOFTMAX, PostTransform.EXPONENTIAL)
-    if approximates:
+    differs = not is_x86 and link in (PostTransform.SOFTMAX, PostTransform.EXPONENTIAL)
+    if differs:
         notes.append(
-            "CatBoost approximates the exponential of x to within about 1 + |x| ulp, and so the "
-            "probabilities and predictions made of it."
+            "CatBoost approximates the exponential of x on x86, as the forest does, but not on "
+            "this processor: probabilities and predictions of it lie about 1 + |x| ulp apart."
         )
     is_classifier = forest.output.is_classifier
     values = asked.values if link is PostTransform.EXPONENTIAL else asked.raw
@@ -219,7 +223,7 @@ def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
         ids="source",
         predict=asked.labels if is_classifier else values,
         scores=asked.scores if is_classifier and not absent else None,
-        score_ulps=MOST_ULPS if approximates else None,
+        score_ulps=MOST_ULPS if differs else None,
         leaf_values=None if ids is None else lambda: _stored(fitted, converted),
         trees=lambda: source_trees(fitted, asked.texts),
         n_trees=forest.n_trees,

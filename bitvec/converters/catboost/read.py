@@ -46,7 +46,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, NodeTests, axis_aligned
-from bitvec.core.output import Output
+from bitvec.core.output import Output, SoftmaxSum
 from bitvec.core.shape_annotations import Float64, Int64
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors, arrange
@@ -154,6 +154,7 @@ def convert_opened(opened: Opened, categories: Iterable[str | int] = ()) -> Conv
             iteration=np.arange(bitvectors.n_trees, dtype=np.int32),
             labels_from_raw=answer.classes is not None,
             boundary=None if answer.classes is None else answer.boundary,
+            softmax_sum=SoftmaxSum.IN_ORDER_TABLE,
         ),
         inputs=Inputs(
             features.n_features,

@@ -184,6 +184,7 @@ def _stated(fitted: Any, document: dict[str, Any], place: Array, n: int) -> dict
         "parameter": 1.0,
         "aggregate": "sum",
         "tree_weight": None,
+        "softmax_sum": SoftmaxSum.IN_ORDER_TABLE,
         "scale": None if scale == 1 else np.full(n, float(scale)),
         "base_score": base,
     }
@@ -193,7 +194,7 @@ def _stated(fitted: Any, document: dict[str, Any], place: Array, n: int) -> dict
     elif (labels := np.asarray(fitted.classes_)).size:
         alone = n == 1 or "MultiClassOneVsAll" in _loss(info)
         link = PostTransform.SIGMOID if alone else PostTransform.SOFTMAX
-        stated |= {"classes": (labels,), "post_transform": link, "softmax_sum": SoftmaxSum.WIDE}
+        stated |= {"classes": (labels,), "post_transform": link}
     else:
         is_log = any(name in _loss(info) for name in ("Poisson", "Tweedie"))
         link = PostTransform.EXPONENTIAL if is_log else PostTransform.IDENTITY

@@ -85,6 +85,18 @@ def load_like(typing_context, address, like):
 
 
 @intrinsic
+def power_of_two(typing_context, exponent):
+    """Return 2 to an int64 from -1022 to 1024, which gives infinity."""
+
+    def generate(context, builder, signature, arguments):
+        word = ir.IntType(64)
+        biased = builder.add(arguments[0], ir.Constant(word, 1023))
+        return builder.bitcast(builder.shl(biased, ir.Constant(word, 52)), ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+@intrinsic
 def size_of(typing_context, like):
     """Return the bytes of a number."""
 

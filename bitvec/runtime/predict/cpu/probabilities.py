@@ -2,8 +2,9 @@
 
 The exponential is the C library's own, called by its address: what LLVM or a vector library would
 put in its place differs in the last bits. Where scikit-learn's exponential is meant, in float64, it
-is NumPy's. Rows with values for which the reference goes ways of its own (NaN, infinities, beyond
-the range of the exponential) are left to it, with the rows around them.
+is NumPy's; CatBoost's is made from a table. Rows with values for which the reference goes ways of
+its own (NaN, infinities, beyond the range of the exponential) are left to it, with the rows around
+them.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, call-arg"
@@ -24,14 +25,17 @@ from bitvec.core import transforms
 from bitvec.core.arrays import Array, copied
 from bitvec.core.output import Output, PostTransform, SoftmaxSum
 from bitvec.core.shape_annotations import Float
+from bitvec.core.transforms import CUBE, LEAST_EXP, MOST_EXP, SQUARE, STEP, STEPS, TABLE_SIZE
 from bitvec.runtime.predict.cpu.compiling import inner, kernel, unordered
-from bitvec.runtime.predict.cpu.kernel_arrays import constant
+from bitvec.runtime.predict.cpu.kernel_arrays import constant, power_of_two
 from bitvec.runtime.predict.threads import for_each_block
 
 BLOCK = 1 << 14
 """Scores that are transformed at a time, while they are in the cache."""
 PAIRWISE = 128
 """Above this many terms NumPy's sum goes in halves; such sums are left to it."""
+EXP_TABLE = constant(transforms.EXP_TABLE)
+TABLE_BITS = TABLE_SIZE.bit_length() - 1
 LARGEST = 709.0
 """Above this the reference's exponential of float64 is a product of two."""
 
@@ -81,6 +85,51 @@ def exponentials(x, out, exp32, exp64):
     return True
 
 
+@inner
+def steps_and_rest(x):
+    """Return k and the cubic of `transforms.table_exp` for a float64 that is not NaN."""
+    held = min(max(x, LEAST_EXP), MOST_EXP)
+    nearest = np.rint(held * STEPS)
+    t = nearest * STEP - held
+    return np.int32(nearest), (SQUARE - t) * (t * t) * CUBE - t + 1.0
+
+
+@inner
+def table_exp_of(k, rest, entry):
+    """Return exp(x) of what `steps_and_rest` gives and the k-th entry of the table."""
+    return rest * (entry * power_of_two(np.int64(k) >> TABLE_BITS))
+
+
+@kernel
+def table_exponentials(x, out, ends, table, steps):
+    """Fill `out` with `transforms.table_exp` of x, both float64; return whether no x is NaN.
+
+    `ends` are the columns at which groups end; `steps` is scratch, int32 of the size of x.
+    """
+    flat, to = x.reshape(-1), out.reshape(-1)
+    n_nan, n_least = 0, 0
+    for i in range(flat.size):
+        value = np.float64(flat[i])
+        n_nan += int(value != value)
+        n_least += int(value <= LEAST_EXP)
+        steps[i], to[i] = steps_and_rest(value)
+    if n_nan:
+        return False
+    for i in range(flat.size):
+        k = steps[i]
+        to[i] = table_exp_of(k, to[i], table[k & (TABLE_SIZE - 1)])
+    if n_least:
+        for row in range(x.shape[0]):
+            start = 0
+            for group in range(ends.shape[0]):
+                end = ends[group]
+                for j in range(end - (end - start) % 4, end):
+                    if x[row, j] <= LEAST_EXP:
+                        out[row, j] = 0
+                start = end
+    return True
+
+
 @kernel
 def sigmoids(x, out, parameter, least, exp32, exp64):
     """Fill `out` with 1 / (exp(-max(x · parameter, least)) + 1); return whether x is in range."""
@@ -108,11 +157,11 @@ def logistics(x, out, exp32, exp64):
 
 
 @unordered
-def largest(row):
-    """Return the largest of a row, and any of its numbers if NaN is among them."""
-    top = row[0]
-    for j in range(1, row.shape[0]):
-        top = row[j] if row[j] > top else top
+def largest(flat, first, last):
+    """Return the largest of the numbers from `first` on, and any of them if NaN is among them."""
+    top = flat[first]
+    for j in range(first + 1, last):
+        top = flat[j] if flat[j] > top else top
     return top
 
 
@@ -122,46 +171,45 @@ def shifted(x, out, ends):
 
     NaN and infinity lead to NaN, but for minus infinity beside a number.
     """
+    # Parts of arrays would be counted as references, row after row.
+    flat, to, first = x.reshape(-1), out.reshape(-1), 0
     for row in range(x.shape[0]):
-        start = 0
         for group in range(ends.shape[0]):
-            end = ends[group]
-            values, to = x[row, start:end], out[row, start:end]
-            top = largest(values)
-            for j in range(values.shape[0]):
-                to[j] = values[j] - top
-            start = end
+            last = row * x.shape[1] + ends[group]
+            top = largest(flat, first, last)
+            for j in range(first, last):
+                to[j] = flat[j] - top
+            first = last
 
 
 @inner
-def pairwise(row):
-    """Return the sum of a row in float64 in the order of NumPy's, up to `PAIRWISE` terms.
+def pairwise(flat, first, n):
+    """Return the sum of n numbers from `first` on in float64 in the order of NumPy's.
 
-    Eight sums side by side from 8 terms on.
+    Eight sums side by side from 8 terms on, for up to `PAIRWISE` of them.
     """
-    n = row.shape[0]
     if n < 8:
         total = 0.0
         for j in range(n):
-            total += np.float64(row[j])
+            total += np.float64(flat[first + j])
         return total
-    r0, r1 = np.float64(row[0]), np.float64(row[1])
-    r2, r3 = np.float64(row[2]), np.float64(row[3])
-    r4, r5 = np.float64(row[4]), np.float64(row[5])
-    r6, r7 = np.float64(row[6]), np.float64(row[7])
+    r0, r1 = np.float64(flat[first]), np.float64(flat[first + 1])
+    r2, r3 = np.float64(flat[first + 2]), np.float64(flat[first + 3])
+    r4, r5 = np.float64(flat[first + 4]), np.float64(flat[first + 5])
+    r6, r7 = np.float64(flat[first + 6]), np.float64(flat[first + 7])
     whole = n - n % 8
-    for j in range(8, whole, 8):
-        r0 += np.float64(row[j])
-        r1 += np.float64(row[j + 1])
-        r2 += np.float64(row[j + 2])
-        r3 += np.float64(row[j + 3])
-        r4 += np.float64(row[j + 4])
-        r5 += np.float64(row[j + 5])
-        r6 += np.float64(row[j + 6])
-        r7 += np.float64(row[j + 7])
+    for j in range(first + 8, first + whole, 8):
+        r0 += np.float64(flat[j])
+        r1 += np.float64(flat[j + 1])
+        r2 += np.float64(flat[j + 2])
+        r3 += np.float64(flat[j + 3])
+        r4 += np.float64(flat[j + 4])
+        r5 += np.float64(flat[j + 5])
+        r6 += np.float64(flat[j + 6])
+        r7 += np.float64(flat[j + 7])
     total = ((r0 + r1) + (r2 + r3)) + ((r4 + r5) + (r6 + r7))
-    for j in range(whole, n):
-        total += np.float64(row[j])
+    for j in range(first + whole, first + n):
+        total += np.float64(flat[j])
     return total
 
 
@@ -171,22 +219,21 @@ def normalised(x, out, ends, wide):
 
     Return whether all sums are numbers.
     """
+    flat, to, first = x.reshape(-1), out.reshape(-1), 0
     for row in range(x.shape[0]):
-        start = 0
         for group in range(ends.shape[0]):
-            end = ends[group]
-            values, to = x[row, start:end], out[row, start:end]
+            last = row * x.shape[1] + ends[group]
             if wide:
-                total = x.dtype.type(pairwise(values))
+                total = x.dtype.type(pairwise(flat, first, last - first))
             else:
-                total = values[0]
-                for j in range(1, values.shape[0]):
-                    total += values[j]
+                total = flat[first]
+                for j in range(first + 1, last):
+                    total += flat[j]
             if total != total:
                 return False
-            for j in range(values.shape[0]):
-                to[j] = values[j] / total
-            start = end
+            for j in range(first, last):
+                to[j] = flat[j] / total
+            first = last
     return True
 
 
@@ -226,19 +273,34 @@ def _is_served(output: Output, dtype: np.dtype) -> bool:
     if output.post_transform is PostTransform.SOFTMAX:
         if output.softmax_sum is SoftmaxSum.WIDE and max(output.groups) > PAIRWISE:
             return False
-        if _is_numpys(output, dtype):
-            return True
-    if output.post_transform is PostTransform.EXPONENTIAL and dtype == np.float64:
-        return False  # NumPy's own
-    return has_exponentials(dtype)
+    elif output.post_transform is not PostTransform.EXPONENTIAL:
+        return has_exponentials(dtype)
+    if output.softmax_sum is SoftmaxSum.IN_ORDER_TABLE:
+        return dtype == np.float64
+    return not takes_c_exp(output, dtype) or has_exponentials(dtype)
 
 
-def _is_numpys(output: Output, dtype: np.dtype) -> bool:
-    return dtype == np.float64 and output.softmax_sum is not SoftmaxSum.IN_ORDER_C
+def takes_c_exp(output: Output, dtype: np.dtype) -> bool:
+    """Return whether `Operations.exponential` of the reference is the C library's."""
+    kind = output.softmax_sum
+    return kind is SoftmaxSum.IN_ORDER_C or (
+        dtype == np.float32 and kind is not SoftmaxSum.IN_ORDER_TABLE
+    )
+
+
+def _filled(output: Output, x: Array, ends: Array, out: Array) -> bool:
+    """Fill `out` with the exponentials that the source takes; return whether x is in range."""
+    if takes_c_exp(output, x.dtype):
+        return bool(exponentials(x.reshape(-1), out.reshape(-1), *c_exponentials()))
+    if output.softmax_sum is SoftmaxSum.IN_ORDER_TABLE:
+        return bool(table_exponentials(x, out, ends, EXP_TABLE, np.empty(x.size, np.int32)))
+    with np.errstate(over="ignore"):
+        np.exp(x, out=out)
+    return True
 
 
 def _exponential(output: Output, raw: Array, out: Array) -> bool:
-    return bool(exponentials(raw.reshape(-1), out.reshape(-1), *c_exponentials()))
+    return _filled(output, raw, constant(np.array([raw.shape[1]])), out)
 
 
 def _sigmoid(output: Output, raw: Array, out: Array) -> bool:
@@ -259,9 +321,7 @@ def _softmax(output: Output, raw: Array, out: Array) -> bool:
         with np.errstate(over="ignore"):  # to infinity, which the reference takes
             raw = constant(raw / raw.dtype.type(output.parameter))
     shifted(raw, below, ends)
-    if _is_numpys(output, raw.dtype):
-        np.exp(below, out=below)
-    elif not exponentials(constant(below).reshape(-1), below.reshape(-1), *c_exponentials()):
+    if not _filled(output, constant(below), ends, below):
         return False
     return bool(normalised(constant(below), out, ends, output.softmax_sum is SoftmaxSum.WIDE))
 

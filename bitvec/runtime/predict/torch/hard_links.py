@@ -111,7 +111,7 @@ class _Values(nn.Module):
 class _Operations(Operations):
     """Operations of torch."""
 
-    exp = c_exp = staticmethod(torch.exp)
+    exp = c_exp = table_exp = staticmethod(torch.exp)
     log1p = staticmethod(torch.log1p)
     copysign, where = staticmethod(torch.copysign), staticmethod(torch.where)
 

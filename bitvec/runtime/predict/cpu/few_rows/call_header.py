@@ -92,6 +92,7 @@ FIELDS = (
     "leaf_id",
     "expf",
     "exp",
+    "exp_table",
     "exp_loop",
     "exp_data",
     "log_loop",

@@ -18,6 +18,7 @@ from numba import carray
 
 from bitvec.core.links import INVERSE, SLOPE
 from bitvec.core.output import Output, PostTransform, SoftmaxSum
+from bitvec.core.transforms import LEAST_EXP, TABLE_SIZE
 from bitvec.runtime.predict.cpu import probabilities
 from bitvec.runtime.predict.cpu.compiling import by_address, inner
 from bitvec.runtime.predict.cpu.few_rows import numpy_loops
@@ -34,7 +35,15 @@ from bitvec.runtime.predict.cpu.kernel_arrays import (
     store,
     zero_of,
 )
-from bitvec.runtime.predict.cpu.probabilities import LARGEST, PAIRWISE, c_exp_of, pairwise
+from bitvec.runtime.predict.cpu.probabilities import (
+    EXP_TABLE,
+    LARGEST,
+    PAIRWISE,
+    c_exp_of,
+    pairwise,
+    steps_and_rest,
+    table_exp_of,
+)
 
 _SLOPE, _INVERSE = np.float32(SLOPE), np.float32(INVERSE)
 _ROOT = np.float32(1.41421356)
@@ -57,15 +66,19 @@ def fields_of(output: Output) -> dict[str, Any] | None:
     is_wide = output.softmax_sum is SoftmaxSum.WIDE
     if kind is PostTransform.SOFTMAX and is_wide and max(output.groups) > PAIRWISE:
         return None
-    takes_c_exp = kind is PostTransform.SOFTMAX and output.softmax_sum is SoftmaxSum.IN_ORDER_C
+    chooses = kind in (PostTransform.SOFTMAX, PostTransform.EXPONENTIAL)
+    is_table = chooses and output.softmax_sum is SoftmaxSum.IN_ORDER_TABLE
+    takes_c_exp = chooses and probabilities.takes_c_exp(output, dtype)
     for name, (ufunc, takes) in _LOOPS.get(kind, {}).items():
-        if name == "exp" and dtype == np.float32:
-            continue  # which has the C library's
+        if name == "exp" and (is_table or takes_c_exp or dtype == np.float32):
+            continue  # which has the C library's, or CatBoost's
         found = numpy_loops.loop(ufunc, takes or dtype)
         if found is None:
             return None
         fields[f"{name}_loop"], fields[f"{name}_data"] = found
-    if kind not in _WITHOUT_EXP:
+    if is_table:
+        fields["exp_table"] = EXP_TABLE
+    elif kind not in _WITHOUT_EXP:
         if not probabilities.has_exponentials(dtype):
             return None
         fields["expf"], fields["exp"] = probabilities.c_exponentials()
@@ -97,8 +110,17 @@ def _c_exp(x, header):
 
 @inner
 def _fill_exp(header, x, out, n, zero):
-    """Fill `out` with exp as `Operations.exp` has it, of n numbers that stand elsewhere."""
-    if size_of(zero) == 4 or field(header, "takes_c_exp"):
+    """Fill `out` with exp as the source has it, of n numbers that stand elsewhere."""
+    table = field(header, "exp_table")
+    if table:
+        for k in range(n):
+            x_k = np.float64(load_like(x + size_of(zero) * k, zero))
+            step, rest = steps_and_rest(x_k)
+            entry = load_float64(table + 8 * (np.int64(step) & (TABLE_SIZE - 1)))
+            is_zero = x_k <= LEAST_EXP and k >= n - n % 4
+            exp = 0.0 if is_zero else table_exp_of(step, rest, entry)
+            store(out + size_of(zero) * k, type(zero)(exp))
+    elif size_of(zero) == 4 or field(header, "takes_c_exp"):
         for k in range(n):
             at = size_of(zero) * k
             store(out + at, _c_exp(load_like(x + at, zero), header))
@@ -154,7 +176,7 @@ def _softmax(header, scores, out):
         _fill_exp(header, below, result, size, zero)
         if field(header, "is_wide"):
             exps = carray(pointer(result), (size,), type(zero))
-            total = type(zero)(pairwise(exps[:size]))
+            total = type(zero)(pairwise(exps, 0, size))
         else:
             total = load_like(result, zero)
             for k in range(1, size):
@@ -260,6 +282,10 @@ def _exponential(header, scores, out):
     zero, to = zero_of(out), place_of(out)
     if not _is_finite(header, scores, zero):
         return 0
+    if field(header, "takes_c_exp"):
+        for k in range(field(header, "n_outputs")):
+            if load_like(scores + size_of(zero) * k, zero) > LARGEST:
+                return 0
     _fill_exp(header, scores, to, field(header, "n_outputs"), zero)
     return 1
 
