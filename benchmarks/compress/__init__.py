@@ -94,7 +94,7 @@ def measure(case: tuple[str, int], options: Namespace) -> Iterator[Row]:
         "seconds": round(time.monotonic() - start, 1),
         "cpu_s": round(time.process_time() - cpu, 1),
         "forest_bytes": result.given.bytes,
-        "rows": len(X),
+        "n_rows": len(X),
         "sizes": {},
     }
     hits = _Hits(X_test, y_test, n_classes)
@@ -190,7 +190,7 @@ def figures(rows: Sequence[Row]) -> list[Row]:
     for (name,), runs in groups(rows, "set").items():
         first = runs[0]
         shared = {"set": name, "measure": first["measure"], "seeds": len(runs)}
-        shared["rows"] = first["rows"]
+        shared["n_rows"] = first["n_rows"]
         for size in map(int, first["sizes"]):
             ways = [run["sizes"][str(size)] for run in runs]
             row = shared | {"what": "size", "kb": size}
