@@ -46,7 +46,7 @@ def made(name, seed, ours, theirs, p):
     ways = {way: {"score": theirs, "p": p, "bytes": 9, "recipe": way} for way in compress.WAYS}
     ways["compress"] = {"score": ours, "bytes": 9, "recipe": "best", "program": 100}
     return {
-        "set": name, "seed": seed, "rows": 9, "measure": "accuracy", "deviation": 1.0,
+        "set": name, "seed": seed, "n_rows": 9, "measure": "accuracy", "deviation": 1.0,
         "seconds": 1.0, "cpu_s": 1.0, "forest_bytes": 1000, "forest_score": ours,
         "small_bytes": 10, "small_score": ours - 0.001, "sizes": {"4": ways},
     }  # fmt: skip
