@@ -14,7 +14,9 @@ from bitvec.runtime.predict.cpu.vectors import I64, load, number
 
 FIELDS = (
     # The call.
-    "find",  # the function that finds exit leaves
+    "find",  # the function that finds exit leaves, or only fills keys where there is `walk`
+    "walk",  # the function that finds the exit leaves of some rows by their keys, or 0
+    "rows_at_once",  # rows that go through the trees together
     "answer",  # the function that fills the answer to a row
     "find_rows",  # the function that finds the exit leaves of a block of rows in a lone tree, or 0
     "find_finite_rows",  # the same where no value is NaN or infinite, or 0
@@ -27,7 +29,7 @@ FIELDS = (
     "finite",  # whether rows with NaN or infinities are left to others
     "largest",  # below which values then must be, a float64
     "subnormal",  # a subnormal number, to see whether it counts
-    "room_bytes",  # of the memory of a call: keys, then leaves, then scores
+    "room_bytes",  # of the memory of a row: keys, then leaves, then scores
     "leaves_at",
     "scores_at",
     "out_bytes",  # of the answer to a row

@@ -38,20 +38,30 @@ def run(X, header, out):
     row, step = np.int64(X.ctypes.data), X.shape[1] * X.itemsize
     to, out_bytes = np.int64(out.ctypes.data), field(header, "out_bytes")
     find, answer = field(header, "find"), field(header, "answer")
-    room = room_on_stack(field(header, "room_bytes"))
+    at_once, room_bytes = field(header, "rows_at_once"), field(header, "room_bytes")
+    room = room_on_stack(min(at_once, X.shape[0]) * room_bytes)
     if load_float64(field(header, "subnormal")) * 1.0 == 0.0:
         return -1
     finite, largest = field(header, "finite"), load_float64(field(header, "largest"))
     most = type(X[0, 0])(largest)
     if field(header, "find_rows"):
         return run_blocks(X, header, out, most)
-    for i in range(X.shape[0]):
-        if finite and not is_sound(X, i, i + 1, most):
-            return i
-        called(find, row + i * step, header, room)
-        if not called(answer, header, room, to + i * out_bytes):
-            return i
-    return X.shape[0]
+    walk, n_sound = field(header, "walk"), X.shape[0]
+    for first in range(0, X.shape[0], at_once):
+        last = min(first + at_once, X.shape[0])
+        for i in range(first, last):
+            if finite and not is_sound(X, i, i + 1, most):
+                last = n_sound = i
+                break
+            called(find, row + i * step, header, room + (i - first) * room_bytes)
+        if walk:
+            called(walk, last - first, header, room)
+        for i in range(first, last):
+            if not called(answer, header, room + (i - first) * room_bytes, to + i * out_bytes):
+                return i
+        if last == n_sound:
+            break
+    return n_sound
 
 
 @kernel

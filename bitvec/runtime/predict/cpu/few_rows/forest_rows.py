@@ -28,6 +28,8 @@ from bitvec.runtime.predict.subnormals import SUBNORMAL
 
 ROOM: Final = 1 << 16
 """Bytes of the stack that a call may take."""
+AT_ONCE: Final = 64
+"""Rows at most that walk through the trees together."""
 
 EVERY: Final = 1 << 62
 MOST_ANSWERS: Final = 1 << 26
@@ -162,6 +164,9 @@ class FewRows:
         if scores:
             fields = row_scores.fields_of(forest, self._sums, layout.has_vectors) | fields
         narrows = forest.dtype.itemsize < dtype.itemsize
+        scores_bytes = output.dtype.itemsize * output.n_outputs
+        room_bytes = -(-(keys_bytes + leaves_bytes + scores_bytes) // 64) * 64
+        at_once = min(AT_ONCE, ROOM // room_bytes) if "walk" in layout.fields else 1
         return dict(
             **layout.fields,
             **fields,
@@ -171,7 +176,8 @@ class FewRows:
             subnormal=np.array([SUBNORMAL]),
             leaves_at=keys_bytes,
             scores_at=keys_bytes + leaves_bytes,
-            room_bytes=keys_bytes + leaves_bytes + output.dtype.itemsize * output.n_outputs,
+            room_bytes=room_bytes,
+            rows_at_once=max(at_once, 1),
             wants_vectors=scores and layout.has_vectors,
             leaf_ptr=forest.bitvectors.leaf_ptr,
             out_bytes=out_bytes,

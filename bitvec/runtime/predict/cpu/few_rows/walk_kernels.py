@@ -11,7 +11,7 @@ from numba import carray
 from bitvec.runtime.predict.cpu.compiling import by_address, inner
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
 from bitvec.runtime.predict.cpu.few_rows.set_rows import fill_sets
-from bitvec.runtime.predict.cpu.kernel_arrays import load_int64, pointer, store
+from bitvec.runtime.predict.cpu.kernel_arrays import load_int64, pointer, size_of, store
 from bitvec.runtime.predict.cpu.traversal.key_columns import (
     SINGLE,
     infinity_key,
@@ -120,38 +120,64 @@ def _traverse(leaf_ptr, nodes, tree, last, keys):
 
 
 @inner
-def _walk(row, header, room, keys):
-    """Find the exit leaves of a row, or the vectors of these where leaves hold them."""
-    _fill_keys(row, header, keys)
-    fill_sets(row, header, room, field(header, "reading"), keys[0])
-    out = room + field(header, "leaves_at")
+def _walk(n_rows, header, room, key):
+    """Find the exit leaves of rows, or the vectors of these where leaves hold them.
+
+    All rows walk through 8 trees before any does through others, while these are in the cache.
+    """
+    n_keys, room_bytes = field(header, "n_keys"), field(header, "room_bytes")
+    leaves_at = field(header, "leaves_at")
     n_trees, leaf_ptr = field(header, "n_trees"), field(header, "leaf_ptr")
     nodes, wants_vectors = field(header, "nodes"), field(header, "wants_vectors")
-    shift = NARROW_LEAVES if keys.itemsize == 4 else WIDE_LEAVES
+    shift = NARROW_LEAVES if size_of(key) == 4 else WIDE_LEAVES
     for tree in range(0, n_trees, 8):
-        leaves = _traverse(leaf_ptr, nodes, tree, n_trees - 1, keys)
-        for j, key in enumerate(leaves):
-            if tree + j < n_trees:
-                if wants_vectors:
-                    leaf = key >> shift
-                else:
-                    leaf = load_int64(leaf_ptr + 8 * (tree + j)) + (key & ((1 << shift) - 1))
-                store(out + 4 * (tree + j), np.int32(leaf))
+        for row in range(n_rows):
+            of_row = room + row * room_bytes
+            keys, out = carray(pointer(of_row), (n_keys,), type(key)), of_row + leaves_at
+            leaves = _traverse(leaf_ptr, nodes, tree, n_trees - 1, keys)
+            for j, found in enumerate(leaves):
+                if tree + j < n_trees:
+                    if wants_vectors:
+                        leaf = found >> shift
+                    else:
+                        leaf = load_int64(leaf_ptr + 8 * (tree + j)) + (found & ((1 << shift) - 1))
+                    store(out + 4 * (tree + j), np.int32(leaf))
+
+
+@inner
+def _fill(row, header, room, key):
+    keys = carray(pointer(room), (field(header, "n_keys"),), type(key))
+    _fill_keys(row, header, keys)
+    fill_sets(row, header, room, field(header, "reading"), key)
 
 
 @by_address
-def _walk_narrow(row, header, room):
-    """Find the exit leaves of a row, in trees of 8 bytes a position."""
-    _walk(row, header, room, carray(pointer(room), (field(header, "n_keys"),), np.int32))
+def _fill_narrow(row, header, room):
+    """Fill the keys of a row, of 4 bytes."""
+    _fill(row, header, room, np.int32(0))
     return 0
 
 
 @by_address
-def _walk_wide(row, header, room):
-    """Find the exit leaves of a row, in trees of 16 bytes a position."""
-    _walk(row, header, room, carray(pointer(room), (field(header, "n_keys"),), np.int64))
+def _fill_wide(row, header, room):
+    """Fill the keys of a row, of 8 bytes."""
+    _fill(row, header, room, np.int64(0))
     return 0
 
 
-FIND = {True: _walk_narrow, False: _walk_wide}
-"""The function of trees whose position takes 8 bytes, and of others."""
+@by_address
+def _walk_narrow(n_rows, header, room):
+    """Find the exit leaves of rows by their keys, in trees of 8 bytes a position."""
+    _walk(n_rows, header, room, np.int32(0))
+    return 0
+
+
+@by_address
+def _walk_wide(n_rows, header, room):
+    """Find the exit leaves of rows by their keys, in trees of 16 bytes a position."""
+    _walk(n_rows, header, room, np.int64(0))
+    return 0
+
+
+FIND = {True: (_fill_narrow, _walk_narrow), False: (_fill_wide, _walk_wide)}
+"""The functions of trees whose position takes 8 bytes, and of others."""

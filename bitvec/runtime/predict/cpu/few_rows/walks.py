@@ -27,8 +27,10 @@ class Walks:
         self.leaves_bytes = 4 * forest.n_trees
         self.has_vectors = trees.has_vectors
         self.cycles = costs.walk_cycles(forest)
+        fill, walk = FIND[trees.is_narrow]
         self.fields: dict[str, Any] = {
-            "find": FIND[trees.is_narrow].address(),
+            "find": fill.address(),
+            "walk": walk.address(),
             "nodes": trees.nodes,
             **keys_of.fields,
             "n_keys": keys_of.n_keys,
