@@ -22,9 +22,9 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.shape_annotations import Float64
 from bitvec.errors import UnsupportedModelError
-from bitvec.explanations.contributions import contribution_sums
+from bitvec.explanations.contributions import contribution_sums, tree_outputs
 from bitvec.explanations.outcome_bytes import OutcomeBytes
-from bitvec.explanations.path_values import squares, tree_outputs
+from bitvec.explanations.path_values import squares
 from bitvec.explanations.pattern_groups import pattern_groups
 from bitvec.explanations.pattern_tables import (
     PATTERNS,

@@ -63,6 +63,23 @@ def shares(forest: Forest) -> Float64[Array, "n_nodes 2"]:
     return np.divide(below, whole, out=np.full_like(below, 0.5), where=whole > 0)
 
 
+def reached(forest: Forest, share: Float64[Array, "n_nodes 2"]) -> Float64[Array, " n_leaves"]:
+    """Return the share of its tree's cover that each leaf has."""
+    B = forest.bitvectors
+    of_node, of_leaf = np.ones(forest.n_nodes), np.ones(forest.n_leaves)
+    left, right = structure.children(B)
+    level = B.node_ptr[:-1][np.diff(B.leaf_ptr) > 1]
+    while level.size:
+        below = []
+        for side, child in enumerate((left[level], right[level])):
+            of_child = of_node[level] * share[level, side]
+            of_node[child[child >= 0]] = of_child[child >= 0]
+            of_leaf[~child[child < 0]] = of_child[child < 0]
+            below.append(child[child >= 0])
+        level = np.concatenate(below)
+    return of_leaf
+
+
 def with_cover(forest: Forest, X: Any, *, weight: ArrayLike | None = None) -> Forest:
     """Return the forest with covers counted by rows of data, such as those it was trained on.
 

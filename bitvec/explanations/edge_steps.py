@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from bitvec.core import structure, tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.shape_annotations import Float64, Int64
+from bitvec.explanations.bottom_subtrees import MOST_BITS, Subtrees, find_subtree, place_of_feature
 from bitvec.runtime.predict.cpu.compiling import kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
@@ -39,17 +41,18 @@ class Step(IntEnum):
 
     DOWN = 0
     """To a node: P is carried down."""
-    LEAF = 1
-    """To a leaf and back."""
-    UP = 2
+    UP = 1
     """Back from a node: G is carried up."""
+    SUBTREE = 2
+    """All of a subtree at once: its tables make G of P."""
 
 
-FIELDS = ("step", "depth", "above", "node", "is_left", "leaf", "down")
-STEP, DEPTH, ABOVE, NODE, IS_LEFT, LEAF, DOWN = range(len(FIELDS))
+FIELDS = ("step", "depth", "above", "node", "is_first", "subtree", "down")
+STEP, DEPTH, ABOVE, NODE, IS_FIRST, SUBTREE, DOWN = range(len(FIELDS))
 """Fields of a step: its kind; the depth of the edge's lower end; that of the last edge above of the
-same feature, 0 without one; the node at the upper end; whether the edge is its left one; the leaf;
-the number, within the forest, of the step that went down the edge."""
+same feature, 0 without one; the node at the upper end; whether the edge is its left one, whose G
+comes up first; the subtree; the number, within the forest, of the step that went down the edge. A
+subtree has the depth of its node, and is first where all leaves below that are its own."""
 
 COEFFICIENTS = ("yes", "no", "dead", "psi_yes", "psi_no")
 """At each point: what P is multiplied by where the row goes along the edge, where it goes along
@@ -74,6 +77,7 @@ class EdgeSteps:
         Where the points of a step begin in `coefficients`.
     coefficients : float64, (n_points, 5)
         By COEFFICIENTS.
+    subtrees : Subtrees
     """
 
     steps: Int64[Array, "n_steps n_fields"]
@@ -83,62 +87,88 @@ class EdgeSteps:
     share_above: Float64[Array, " n_steps"]
     first_point: Int64[Array, " n_steps"]
     coefficients: Float64[Array, "n_points 5"]
+    subtrees: Subtrees
 
     @property
     def depth(self) -> int:
-        """Depth of the deepest leaf."""
+        """Depth of the deepest edge that is stepped along."""
         return int(self.steps[:, DEPTH].max(initial=0))
 
 
-_DOWN, _LEAF, _UP = int(Step.DOWN), int(Step.LEAF), int(Step.UP)
+_DOWN, _UP, _SUBTREE = int(Step.DOWN), int(Step.UP), int(Step.SUBTREE)
 
 
 @kernel
-def _fill_steps(left, right, feature, shares, roots, depth, steps, share, above, tree_ptr, most):
+def _fill_steps(
+    left, right, lo, mid, hi, feature, shares, roots, depth, steps, share, above, tree_ptr, most,
+    subtrees,
+):  # fmt: skip
     """Fill steps, shares, where trees end, and the most distinct features of a path of each tree.
 
     Depth first, left edges before right ones; `roots` are nodes, or -1 for trees of one leaf.
+    Returns the numbers of steps and of subtrees.
     """
     on_path = np.empty(depth + 1, np.int64)  # the step down to each depth
+    of_path, z = np.empty(depth + 1, np.int64), np.empty(depth + 1)  # its feature and share
     distinct = np.zeros(depth + 1, np.int64)
     todo = np.empty(2 * depth + 4, np.int64)  # 2 node + is right of edges, ~step of those to leave
-    k = 0
+    k = s = 0
     for tree in range(len(roots)):
-        n_todo = 0
-        if roots[tree] >= 0:
-            todo[0], todo[1] = 2 * roots[tree] + 1, 2 * roots[tree]
-            n_todo = 2
-        at = 1  # depth of the next edge's lower end
-        while n_todo:
-            n_todo -= 1
-            edge = todo[n_todo]
-            if edge < 0:
-                steps[k] = steps[~edge]
-                steps[k, STEP] = _UP
-                share[k], above[k] = share[~edge], above[~edge]
-                at = steps[k, DEPTH]
-                k += 1
-                continue
-            node, side = edge // 2, edge % 2
-            child = right[node] if side else left[node]
-            same = at - 1
-            while same > 0 and feature[steps[on_path[same], NODE]] != feature[node]:
-                same -= 1
-            above[k] = share[on_path[same]] if same else 1.0
-            share[k] = above[k] * shares[node, side]
-            steps[k, STEP] = _DOWN if child >= 0 else _LEAF
-            steps[k, DEPTH], steps[k, ABOVE] = at, same
-            steps[k, NODE], steps[k, IS_LEFT] = node, 1 - side
-            steps[k, LEAF], steps[k, DOWN] = ~child, k
-            distinct[at] = distinct[at - 1] + (same == 0)
-            most[tree] = max(most[tree], distinct[at])
-            on_path[at] = k
-            if child >= 0:
-                todo[n_todo], todo[n_todo + 1], todo[n_todo + 2] = ~k, 2 * child + 1, 2 * child
-                n_todo += 3
-                at += 1
+        n_todo, at, entered = 0, 0, roots[tree]
+        while n_todo or entered >= 0:
+            if entered >= 0:  # a node at depth `at`
+                node, side, entered = entered, 0, -1
+                first, last = lo[node], hi[node]
+                if last - first - 1 > MOST_BITS:
+                    fits = False
+                else:
+                    fits, new = find_subtree(
+                        subtrees, s, node, first, last, left, right, mid, feature, at, of_path, z
+                    )
+                if not fits:
+                    todo[n_todo], todo[n_todo + 1] = 2 * node + 1, 2 * node
+                    n_todo += 2
+                    continue
+            else:
+                n_todo -= 1
+                edge = todo[n_todo]
+                if edge < 0:
+                    steps[k] = steps[~edge]
+                    steps[k, STEP] = _UP
+                    share[k], above[k] = share[~edge], above[~edge]
+                    at = steps[k, DEPTH] - 1
+                    k += 1
+                    continue
+                node, side = edge // 2, edge % 2
+                child = right[node] if side else left[node]
+                if child >= 0:
+                    at += 1
+                    same = at - 1
+                    while same > 0 and of_path[same] != feature[node]:
+                        same -= 1
+                    above[k] = z[same] if same else 1.0
+                    share[k] = above[k] * shares[node, side]
+                    steps[k, STEP], steps[k, DEPTH], steps[k, ABOVE] = _DOWN, at, same
+                    steps[k, NODE], steps[k, IS_FIRST], steps[k, DOWN] = node, 1 - side, k
+                    distinct[at] = distinct[at - 1] + (same == 0)
+                    on_path[at], of_path[at], z[at] = k, feature[node], share[k]
+                    todo[n_todo] = ~k
+                    n_todo += 1
+                    entered = child
+                    k += 1
+                    continue
+                first = mid[node] if side else lo[node]
+                last = hi[node] if side else mid[node]
+                fits, new = find_subtree(
+                    subtrees, s, node, first, last, left, right, mid, feature, at, of_path, z
+                )
+            steps[k, STEP], steps[k, DEPTH], steps[k, NODE] = _SUBTREE, at, node
+            steps[k, IS_FIRST], steps[k, SUBTREE], steps[k, DOWN] = 1 - side, s, k
+            most[tree] = max(most[tree], distinct[at] + new)
             k += 1
+            s += 1
         tree_ptr[tree + 1] = k
+    return k, s
 
 
 def edge_steps(forest: Forest, shares: Float64[Array, "n_nodes 2"]) -> EdgeSteps:
@@ -152,17 +182,18 @@ def edge_steps(forest: Forest, shares: Float64[Array, "n_nodes 2"]) -> EdgeSteps
     B = forest.bitvectors
     left, right = structure.children(B)
     roots = np.where(np.diff(B.leaf_ptr) > 1, B.node_ptr[:-1], -1)
-    to_nodes = int(np.sum(left >= 0) + np.sum(right >= 0))
-    n_steps = 2 * forest.n_nodes + to_nodes
+    n_steps = 2 * int(np.sum(left >= 0) + np.sum(right >= 0)) + forest.n_leaves
     steps = np.zeros((n_steps, len(FIELDS)), np.int64)
     share, above = np.zeros(n_steps), np.zeros(n_steps)
     tree_ptr, most = np.zeros(forest.n_trees + 1, np.int64), np.zeros(forest.n_trees, np.int64)
     depth = int(tree_paths.leaf_depth(B).max(initial=0))
-    given = (left, right, forest.tests.feature, shares, roots)
-    _fill_steps(*map(constant, given), depth, steps, share, above, tree_ptr, most)
+    subtrees = Subtrees.of(forest.n_leaves, forest.n_leaves + forest.n_nodes)
+    given = map(constant, (left, right, B.lo, B.mid, B.hi, forest.tests.feature, shares, roots))
+    n_steps, n = _fill_steps(*given, depth, steps, share, above, tree_ptr, most, subtrees)
+    steps, share, above = steps[:n_steps], share[:n_steps], above[:n_steps]
     points = (most + 1) // 2
     of_step = np.repeat(points, np.diff(tree_ptr))
-    of_step[steps[:, STEP] == Step.UP] = 0
+    of_step[steps[:, STEP] != Step.DOWN] = 0
     first_point = np.cumsum(of_step) - of_step
     coefficients = np.empty((int(of_step.sum()), len(COEFFICIENTS)))
     for q in np.unique(of_step[of_step > 0]).tolist():
@@ -170,14 +201,14 @@ def edge_steps(forest: Forest, shares: Float64[Array, "n_nodes 2"]) -> EdgeSteps
         block = _coefficients(share[at, None], above[at, None], q)
         coefficients[first_point[at, None] + np.arange(q)] = block
     first_point = first_point[steps[:, DOWN]]
-    return EdgeSteps(
-        *map(constant, (steps, tree_ptr, points, share, above, first_point, coefficients))
-    )
+    found = steps, tree_ptr, points, share, above, first_point, coefficients
+    arrays: list[Any] = [*map(constant, found), subtrees.cut(n)]
+    return EdgeSteps(*arrays)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OtherEdges:
-    """The edges above each step up that are the last of another feature than its own.
+    """The edges above each step up, or subtree, that are the last of a feature that it has not.
 
     Parameters
     ----------
@@ -203,17 +234,23 @@ NO_OTHERS = OtherEdges(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0
 
 
 @kernel
-def _fill_others(steps, feature, on_path, ptr, edge):
+def _fill_others(steps, feature, subtrees, on_path, ptr, edge):
     """Fill where the other edges of each step end, and if `edge` has room, these edges."""
     n = 0
     for k in range(len(steps)):
-        depth = steps[k, DEPTH]
-        on_path[depth] = steps[k, DOWN]
-        own = feature[steps[k, NODE]]
-        for at in range(1, depth if steps[k, STEP] != _DOWN else 1):
+        end, node = steps[k, DEPTH], steps[k, NODE]
+        if steps[k, STEP] == _DOWN:
+            on_path[end], end = k, 0
+        elif steps[k, STEP] == _SUBTREE:
+            end, s = end + 1, steps[k, SUBTREE]
+            n_slots = subtrees.slot_ptr[s + 1] - subtrees.slot_ptr[s]
+        for at in range(1, end):
             other = feature[steps[on_path[at], NODE]]
-            is_last = other != own
-            for later in range(at + 1, depth):
+            if steps[k, STEP] == _SUBTREE:
+                is_last = place_of_feature(subtrees, s, n_slots, other) == n_slots
+            else:
+                is_last = other != feature[node]
+            for later in range(at + 1, end):
                 is_last &= steps[on_path[later], ABOVE] != at
             if is_last:
                 if len(edge):
@@ -226,11 +263,11 @@ def other_edges(steps: EdgeSteps, feature: Array) -> OtherEdges:
     """Return the other edges of all steps, for interactions."""
     ptr = np.zeros(len(steps.steps) + 1, np.int64)
     on_path = np.zeros(steps.depth + 1, np.int64)
-    given = constant(steps.steps), constant(feature), on_path, ptr
+    given = constant(steps.steps), constant(feature), steps.subtrees, on_path, ptr
     _fill_others(*given, np.zeros(0, np.int64))
     edge = np.zeros(int(ptr[-1]), np.int64)
     _fill_others(*given, edge)
-    is_down = steps.steps[:, STEP] != Step.UP
+    is_down = steps.steps[:, STEP] == Step.DOWN
     n_points = np.repeat(steps.points, np.diff(steps.tree_ptr))[is_down]
     z = np.repeat(steps.share[is_down], n_points)
     t = np.concatenate([np.zeros(0), *(rule(int(q))[0] for q in n_points)])

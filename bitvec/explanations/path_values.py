@@ -4,90 +4,86 @@
     for step in tree:                                       # 64 rows at a time
         if step goes down:   state = state[above] and row goes along the edge
                              P[depth] = P[depth - 1] * factor(state, state[above])
-        if step goes up:     source = G[depth], or at a leaf v P[depth - 1] factor
-                             G[depth - 1] += source
-                             total[feature] += sum over points of source * psi(state, state[above])
+        if step goes up:     G[depth - 1] += G[depth]
+                             total[feature] += sum over points of G[depth] * psi(states)
+        if step is subtree:  pattern = bits of its nodes, and of states of edges above
+                             G[depth] (+)= P[depth] * table[pattern]
+                             total[feature] += sum over points of P[depth] * its table[pattern]
 
 P and G have a value a point, and G one an output. A step costs about ten instructions for each
-point and 8 rows (AVX-512), and an edge to a node is stepped over twice.
+point and vector of rows (AVX-512), and an edge to a node is stepped over twice.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, call-arg, var-annotated, unreachable"
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.shape_annotations import Float64
-from bitvec.explanations.contributions import leaf_contributions
-from bitvec.explanations.covers import shares
+from bitvec.explanations.bottom_subtrees import PATTERNS
+from bitvec.explanations.contributions import centred, tree_outputs
+from bitvec.explanations.covers import reached, shares
 from bitvec.explanations.edge_steps import (
     ABOVE,
     DEPTH,
-    IS_LEFT,
-    LEAF,
-    NO_OTHERS,
+    IS_FIRST,
     NODE,
     STEP,
+    SUBTREE,
     EdgeSteps,
-    OtherEdges,
     Step,
     edge_steps,
     other_edges,
 )
 from bitvec.explanations.edge_vectors import (
-    LANES,
-    RECORD,
+    COEFFICIENTS,
     ROWS,
+    add_bit,
+    add_looked_up,
     add_pair,
-    added,
+    carry,
     down,
+    keep_added,
     outcome,
     up,
 )
 from bitvec.explanations.outcome_bytes import OutcomeBytes
+from bitvec.explanations.subtree_tables import subtree_tables
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
-from bitvec.runtime.predict.cpu.kernel_arrays import constant
+from bitvec.runtime.predict.cpu.kernel_arrays import aligned, constant, on_lines
 
+TOGETHER = 512
+"""Steps, at least, whose values are summed in float32 before the sums go on in float64."""
 PAIR_ROWS = 128
 """Rows of a block for interactions, whose totals then stay in the cache."""
 
-_DOWN, _LEAF, _UP = int(Step.DOWN), int(Step.LEAF), int(Step.UP)
+_DOWN, _UP = int(Step.DOWN), int(Step.UP)
 _down, _down_again = down(False), down(True)
-_from_node = [up(repeated, False, first) for repeated in (False, True) for first in (True, False)]
-_from_leaf = [up(repeated, True, first) for repeated in (False, True) for first in (True, False)]
-_node_first, _node_second, _node_again_first, _node_again_second = _from_node
-_node_added, _leaf_added = added(False), added(True)
-_leaf_first, _leaf_second, _leaf_again_first, _leaf_again_second = _from_leaf
+_up_first, _up_second, _up_again_first, _up_again_second = [
+    up(repeated, first) for repeated in (False, True) for first in (True, False)
+]
+_carry_first, _carry_second = carry(True), carry(False)
 
 
 @inner
-def _go_up(step, again, is_left, source, target, record, q, state, above, v, sums, few):
-    if step == _LEAF:
-        if again:
-            if is_left:
-                _leaf_again_first(source, target, record, q, state, above, v, sums, few)
-            else:
-                _leaf_again_second(source, target, record, q, state, above, v, sums, few)
-        elif is_left:
-            _leaf_first(source, target, record, q, state, above, v, sums, few)
+def _go_up(again, is_first, source, target, record, q, state, above, sums, few, like):
+    if again:
+        if is_first:
+            _up_again_first(source, target, record, q, state, above, sums, few, like)
         else:
-            _leaf_second(source, target, record, q, state, above, v, sums, few)
-    elif again:
-        if is_left:
-            _node_again_first(source, target, record, q, state, above, v, sums, few)
-        else:
-            _node_again_second(source, target, record, q, state, above, v, sums, few)
-    elif is_left:
-        _node_first(source, target, record, q, state, above, v, sums, few)
+            _up_again_second(source, target, record, q, state, above, sums, few, like)
+    elif is_first:
+        _up_first(source, target, record, q, state, above, sums, few, like)
     else:
-        _node_second(source, target, record, q, state, above, v, sums, few)
+        _up_second(source, target, record, q, state, above, sums, few, like)
 
 
 @inner
@@ -96,23 +92,34 @@ def pair_place(a, b):
     return max(a, b) * (max(a, b) - 1) // 2 + min(a, b)
 
 
+@inner
+def _move(sums, wide):
+    """Add sums to wider ones, and begin anew."""
+    sums, wide = sums.reshape(-1), wide.reshape(-1)
+    for k in range(sums.size):
+        wide[k] += sums[k]
+        sums[k] = 0
+
+
 @kernel
 def _add_values(
     binned, bin_column, least, feature, steps, tree_ptr, points, first_point, coefficients,
-    trees, other_ptr, other, psi,
-    n_rows, work, state, total, pairs,
+    subtrees, table_ptr, table, trees, other_ptr, other, psi, pair_ptr, pair_table,
+    n_rows, work, state, total, pairs, wide_total, wide_pairs,
 ):  # fmt: skip
-    """Add to `total`, float64 (n_outputs, n_features, width), for a block of bytes of outcomes.
+    """Add to `total`, (n_outputs, n_features, width), for a block of bytes of outcomes.
 
-    `pairs` is float64 (n_outputs, n_features (n_features - 1) / 2, width), for interactions twice
-    their size, or has no pairs. `work` is float64 (2 + most outputs of a tree, depth + 1, most
-    points, 64): P, G of each output, and at its last depth what is kept; `state` int64
-    (depth + 1,).
+    `pairs` is (n_outputs, n_features (n_features - 1) / 2, width), for interactions twice their
+    size, or has no pairs. `work` is (2 + most outputs of a tree, depth + 1, most points, 64): P,
+    G of each output, and at its last depth what is kept; `state` int64 (depth + 1,). All are of
+    one dtype. If that is float32, sums go on to float64, `wide_total` and `wide_pairs`, at times.
     """
     bytes_of_rows, at_work = np.int64(binned.ctypes.data), np.int64(work.ctypes.data)
     at_coefficients, at_total = np.int64(coefficients.ctypes.data), np.int64(total.ctypes.data)
-    level = work.shape[2] * ROWS * 8
-    plane = work.shape[1] * level
+    at_table, at_pair_table = np.int64(table.ctypes.data), np.int64(pair_table.ctypes.data)
+    size = work.itemsize
+    level, record_of_point = work.shape[2] * ROWS * size, COEFFICIENTS * size
+    plane, row_of_table = work.shape[1] * level, PATTERNS * size
     n_features, width, room = total.shape[1], total.shape[2], binned.shape[1]
     at_psi, at_pairs, n_pairs = (
         np.int64(psi.ctypes.data),
@@ -120,9 +127,12 @@ def _add_values(
         pairs.shape[1],
     )
     kept = at_work + (work.shape[0] - 1) * plane
-    few = np.int64(n_rows <= LANES)
-    state[0] = -1
+    patterns = np.zeros(ROWS, np.uint8)
+    at_patterns = np.int64(patterns.ctypes.data)
+    few = np.int64(n_rows <= 64 // size)
+    state[0], n_summed = -1, 0
     work[0, 0] = 1.0
+    like = work[0, 0, 0, 0]
     for tree in range(len(points)):
         q = points[tree]
         first, last = trees.output_ptr[tree], trees.output_ptr[tree + 1]
@@ -131,86 +141,85 @@ def _add_values(
             for k in range(tree_ptr[tree], tree_ptr[tree + 1]):
                 step, depth, node = steps[k, STEP], steps[k, DEPTH], steps[k, NODE]
                 above, again = state[steps[k, ABOVE]], steps[k, ABOVE] > 0
-                record = at_coefficients + first_point[k] * RECORD
+                record, is_first = (
+                    at_coefficients + first_point[k] * record_of_point,
+                    steps[k, IS_FIRST],
+                )
                 p = at_work + depth * level
-                if step != _UP:
-                    bits = outcome(bytes_of_rows + bin_column[node] * room + row, least[node])
-                    state[depth] = above & (~bits if steps[k, IS_LEFT] else bits)
                 if step == _DOWN:
+                    bits = outcome(bytes_of_rows + bin_column[node] * room + row, least[node])
+                    state[depth] = above & (bits if not is_first else ~bits)
                     if again:
-                        _down_again(p - level, p, record, q, state[depth], above, few)
+                        _down_again(p - level, p, record, q, state[depth], above, few, like)
                     else:
-                        _down(p - level, p, record, q, state[depth], above, few)
+                        _down(p - level, p, record, q, state[depth], above, few, like)
                     continue
+                if step == _UP:
+                    for j in range(len(outputs)):
+                        g, f, s = p + (j + 1) * plane, feature[node], state[depth]
+                        sums = ((outputs[j] * n_features + f) * width + row) * size + at_total
+                        if n_pairs:
+                            keep_added(g, kept, record, q, s, above, few, like)
+                            for m in range(other_ptr[k], other_ptr[k + 1]):
+                                edge = other[m]
+                                pair = pair_place(f, feature[steps[edge, NODE]])
+                                sum_at = ((outputs[j] * n_pairs + pair) * width + row) * size
+                                at = at_psi + first_point[edge] * 2 * size
+                                s_other = state[steps[edge, DEPTH]]
+                                add_pair(kept, at, q, s_other, sum_at + at_pairs, few, like)
+                        _go_up(again, is_first, g, g - level, record, q, s, above, sums, few, like)
+                    continue
+                t = steps[k, SUBTREE]
+                for place in range(subtrees.n_bits[t]):
+                    source = subtrees.bit[t, place]
+                    if source < 0:
+                        bits = state[~source]
+                    else:
+                        bits = outcome(
+                            bytes_of_rows + bin_column[source] * room + row, least[source]
+                        )
+                    add_bit(at_patterns, bits, place)
+                at = at_table + table_ptr[t] * row_of_table
+                at_pair = at_pair_table + pair_ptr[t] * row_of_table if n_pairs else 0
+                slots = subtrees.feature[subtrees.slot_ptr[t] : subtrees.slot_ptr[t + 1]]
                 for j in range(len(outputs)):
                     g = p + (j + 1) * plane
-                    source, v = g, 0.0
-                    if step == _LEAF:
-                        at = trees.value_at[steps[k, LEAF]] + j
-                        source, v = p - level, trees.value[at]
-                    f = feature[node]
-                    sums = ((outputs[j] * n_features + f) * width + row) * 8 + at_total
-                    is_left, s = steps[k, IS_LEFT], state[depth]
-                    if n_pairs:
-                        if step == _LEAF:
-                            _leaf_added(source, kept, record, q, s, above, v, few)
-                        else:
-                            _node_added(source, kept, record, q, s, above, v, few)
-                        for m in range(other_ptr[k], other_ptr[k + 1]):
-                            edge = other[m]
-                            a, b = f, feature[steps[edge, NODE]]
-                            pair = pair_place(a, b)
-                            sum_at = ((outputs[j] * n_pairs + pair) * width + row) * 8 + at_pairs
-                            at = at_psi + first_point[edge] * 16
-                            add_pair(kept, at, q, state[steps[edge, DEPTH]], sum_at, few)
-                    _go_up(
-                        step, again, is_left, source, g - level, record, q, s, above, v, sums, few
-                    )
+                    if is_first:
+                        _carry_first(p, g, at_patterns, at, q, few, like)
+                    else:
+                        _carry_second(p, g, at_patterns, at, q, few, like)
+                    at += q * row_of_table
+                    for slot in range(len(slots)):
+                        f = slots[slot]
+                        sums = ((outputs[j] * n_features + f) * width + row) * size + at_total
+                        add_looked_up(p, at_patterns, at, q, sums, few, like)
+                        if n_pairs:
+                            _carry_first(p, kept, at_patterns, at, q, few, like)
+                            for m in range(other_ptr[k], other_ptr[k + 1]):
+                                edge = other[m]
+                                pair = pair_place(f, feature[steps[edge, NODE]])
+                                sum_at = ((outputs[j] * n_pairs + pair) * width + row) * size
+                                at_other = at_psi + first_point[edge] * 2 * size
+                                s_other = state[steps[edge, DEPTH]]
+                                add_pair(kept, at_other, q, s_other, sum_at + at_pairs, few, like)
+                            for b in range(slot):
+                                pair = pair_place(f, slots[b])
+                                sum_at = ((outputs[j] * n_pairs + pair) * width + row) * size
+                                add_looked_up(
+                                    p, at_patterns, at_pair, q, sum_at + at_pairs, few, like
+                                )
+                                at_pair += q * row_of_table
+                        at += q * row_of_table
+        n_summed += tree_ptr[tree + 1] - tree_ptr[tree]
+        if size == 4 and (n_summed >= TOGETHER or tree + 1 == len(points)):
+            _move(total, wide_total)
+            _move(pairs, wide_pairs)
+            n_summed = 0
     # numba frees an array after its last use by name, and addresses are none.
-    work[0, 0, 0, 0] = total[0, 0, 0] + binned[0, 0] + coefficients.size + psi.size + pairs.size
-
-
-class TreeOutputs(NamedTuple):
-    """The outputs that trees add to, and the contributions of leaves to these, as kernels take it.
-
-    Parameters
-    ----------
-    output_ptr : int64, (n_trees + 1,)
-    output : int64
-        The outputs of each tree.
-    value_at : int64, (n_leaves,)
-        Where the contributions of a leaf begin in `value`, one for each output of its tree.
-    value : float64
-    """
-
-    output_ptr: Any
-    output: Any
-    value_at: Any
-    value: Any
-
-    @property
-    def most(self) -> int:
-        """The outputs of the tree that has most."""
-        return int(np.diff(self.output_ptr).max(initial=0))
-
-
-def tree_outputs(forest: Forest) -> TreeOutputs:
-    """Return the outputs of the trees of a forest."""
-    value, n_outputs = leaf_contributions(forest), forest.n_outputs
-    leaf_ptr, named = forest.bitvectors.leaf_ptr, forest.leaves.output
-    if named is None:
-        every = np.tile(np.arange(n_outputs), forest.n_trees)
-        ptr = np.arange(forest.n_trees + 1) * n_outputs
-        value_at = np.arange(forest.n_leaves) * n_outputs
-        return TreeOutputs(*map(constant, (ptr, every, value_at, value.ravel())))
-    tree = np.repeat(np.arange(forest.n_trees), np.diff(leaf_ptr))
-    pairs, which = np.unique(tree * n_outputs + named, return_inverse=True)
-    output_ptr = np.searchsorted(pairs, np.arange(forest.n_trees + 1) * n_outputs)
-    width = np.diff(output_ptr)[tree]
-    value_at = np.cumsum(width) - width
-    spread = np.zeros(int(width.sum()))
-    spread[value_at + which.ravel() - output_ptr[tree]] = value[:, 0]
-    return TreeOutputs(*map(constant, (output_ptr, pairs % n_outputs, value_at, spread)))
+    return (
+        total.size + binned.size + coefficients.size + psi.size + pairs.size + table.size
+        + pair_table.size + patterns.size + work.size
+    )  # fmt: skip
 
 
 @kernel
@@ -251,32 +260,58 @@ class PathValues:
     ----------
     forest : Forest
         With covers, and supported: see `unsupported.require_supported`.
+    dtype : float32 or float64
+        Of products and sums; sums of float32 go on to float64 every few trees.
     """
 
     block = 512
     """Rows that are explained together."""
     described = "by cover"
 
-    def __init__(self, forest: Forest) -> None:
-        share = shares(forest)
-        self.base = _mean_by_cover(forest, share)
-        self._steps: EdgeSteps = edge_steps(forest, share)
+    def __init__(self, forest: Forest, dtype: DTypeLike = np.float32) -> None:
+        self._forest, self._share, self._dtype = forest, shares(forest), np.dtype(dtype)
+        outputs, mean = centred(forest, tree_outputs(forest), reached(forest, self._share))
+        self.base = forest.output.base_score.astype(np.float64) + mean
+        self._scale = 1.0
+        if self._dtype == np.float32:  # so that no leaf is too large for it
+            self._scale = 2.0 ** (math.frexp(np.abs(outputs.value).max(initial=0.0))[1] - 1)
+        self._outputs = outputs._replace(value=constant(outputs.value / self._scale))
+        self._steps: EdgeSteps = edge_steps(forest, self._share)
         self._outcomes = OutcomeBytes(forest)
-        self._outputs = tree_outputs(forest)
         self._shape = forest.n_outputs, forest.n_features
+        most = int(self._steps.points.max(initial=0))
+        self._work = 2 + self._outputs.most, self._steps.depth + 1, most, ROWS
+        empty = np.zeros(0, np.int64), np.zeros((0, 2), self._dtype)
+        self._no_others = tuple(map(constant, (empty[0], *empty, *empty)))
         self._feature = forest.tests.feature
         nodes = (self._outcomes.bin_column, self._outcomes.least, self._feature)
         steps = self._steps
-        given = (steps.steps, steps.tree_ptr, steps.points, steps.first_point, steps.coefficients)
-        self._arrays = (*map(constant, (*nodes, *given)), self._outputs)
+        given = (steps.steps, steps.tree_ptr, steps.points, steps.first_point)
+        self._arrays = (
+            *map(constant, (*nodes, *given)),
+            self._numbers(steps.coefficients),
+            steps.subtrees,
+            *self._tables(pairs=False),
+            self._outputs,
+        )
+
+    def _numbers(self, array: Array) -> Array:
+        return on_lines(array.astype(self._dtype, copy=False))
+
+    def _tables(self, *, pairs: bool) -> tuple[Array, Array]:
+        given = self._forest, self._steps, self._outputs, self._share
+        ptr, table = subtree_tables(*given, pairs=pairs)
+        return ptr, self._numbers(table)
 
     @cached_property
-    def _others(self) -> OtherEdges:
-        return other_edges(self._steps, self._feature)
+    def _others(self) -> tuple[Array, ...]:
+        others = other_edges(self._steps, self._feature)
+        found = constant(others.ptr), constant(others.edge), self._numbers(others.psi)
+        return *found, *self._tables(pairs=True)
 
     def values(self, X: Array) -> Float64[Array, "n_rows n_features n_outputs"]:
         """Return the values of at most `block` rows of floats."""
-        return self._run(X, NO_OTHERS, 0)[0][:, :, : len(X)].transpose(2, 1, 0)
+        return self._run(X, self._no_others, 0)[0][:, :, : len(X)].transpose(2, 1, 0)
 
     def interactions(self, X: Array) -> Float64[Array, "n_rows n_features n_features n_outputs"]:
         """Return the interactions of at most `block` rows of floats."""
@@ -289,39 +324,27 @@ class PathValues:
             out[start : start + PAIR_ROWS] = found
         return out
 
-    def _run(self, X: Array, others: OtherEdges, n_pairs: int) -> tuple[Array, Array]:
+    def _run(self, X: Array, others: Iterable[Array], n_pairs: int) -> tuple[Array, Array]:
         """Return values (n_outputs, n_features, width), and twice the interactions of pairs."""
-        steps, (n_outputs, n_features) = self._steps, self._shape
-        most = int(steps.points.max(initial=0))
-        work = np.empty((2 + self._outputs.most, steps.depth + 1, most, ROWS))
+        n_outputs, n_features = self._shape
+        work, state = self._zeros(*self._work), np.empty(self._work[1], np.int64)
         width = -(-len(X) // ROWS) * ROWS
-        total = np.zeros((n_outputs, n_features, width))
-        pairs = np.zeros((n_outputs, n_pairs, width))
-        if steps.coefficients.size:
-            state = np.empty(steps.depth + 1, np.int64)
-            given = (*self._arrays, *others.arrays, len(X), work, state, total, pairs)
+        total = self._zeros(n_outputs, n_features, width)
+        pairs = self._zeros(n_outputs, n_pairs, width)
+        is_wide = self._dtype == np.float64
+        wide = (
+            total if is_wide else np.zeros(total.shape),
+            pairs if is_wide else np.zeros(pairs.shape),
+        )
+        if work.size:
+            given = (*self._arrays, *others, len(X), work, state, total, pairs, *wide)
             _add_values(self._outcomes.fill(X), *given)
-        return total, pairs
+        for sums in wide:
+            sums *= self._scale
+        return wide
 
-
-def _mean_by_cover(
-    forest: Forest, share: Float64[Array, "n_nodes 2"]
-) -> Float64[Array, " n_outputs"]:
-    """Return the base score and, for each tree, the mean of its leaves by their shares."""
-    B = forest.bitvectors
-    of_node, of_leaf = np.ones(forest.n_nodes), np.ones(forest.n_leaves)
-    left, right = structure.children(B)
-    level = B.node_ptr[:-1][np.diff(B.leaf_ptr) > 1]
-    while level.size:
-        below = []
-        for side, child in enumerate((left[level], right[level])):
-            reached = of_node[level] * share[level, side]
-            of_node[child[child >= 0]] = reached[child >= 0]
-            of_leaf[~child[child < 0]] = reached[child < 0]
-            below.append(child[child >= 0])
-        level = np.concatenate(below)
-    added = of_leaf[:, None] * leaf_contributions(forest)
-    base = forest.output.base_score.astype(np.float64)
-    if forest.leaves.output is None:
-        return base + added.sum(axis=0)
-    return base + np.bincount(forest.leaves.output, added[:, 0], forest.n_outputs)
+    def _zeros(self, *shape: int) -> Array:
+        n_bytes = math.prod(shape) * self._dtype.itemsize
+        found: Array = aligned(n_bytes).view(self._dtype).reshape(shape)
+        found[...] = 0
+        return found

@@ -23,7 +23,7 @@ from tests.models.samples import small  # noqa: E402
 
 X = small().X[:120]
 FLOAT32 = 2e-6
-"""xgboost sums covers, products of shares and values in float32."""
+"""xgboost sums covers, products of shares and values in float32, as we do by default."""
 FLOAT64 = 1e-13
 
 
@@ -61,6 +61,8 @@ def test_values_are_those_of_xgboost(name):
     wanted = wanted[None] if wanted.ndim == 2 else wanted.transpose(1, 0, 2)
     explainer = explain(bitvec.convert(model))
     require_equal(as_theirs(explainer, explainer.values(X)), wanted, FLOAT32)
+    exact = explain(bitvec.convert(model), dtype="float64")
+    require_equal(as_theirs(exact, exact.values(X)), wanted, FLOAT32)
     wanted = booster.predict(rows, pred_interactions=True, iteration_range=(0, stop))[..., :-1, :-1]
     found = explainer.interactions(X)
     require_equal(found if found.ndim == 3 else found.transpose(0, 3, 1, 2), wanted, FLOAT32)
@@ -79,8 +81,9 @@ def test_values_are_those_of_lightgbm(name):
     wanted = wanted.reshape(len(X), -1, X.shape[1] + 1).transpose(1, 0, 2)
     if about.parameters.get("boosting") == "rf":  # its own sum, not the mean that it predicts
         wanted = wanted / (forest.n_trees / forest.n_outputs)
-    explainer = explain(forest)
-    require_equal(as_theirs(explainer, explainer.values(X)), wanted, FLOAT64)
+    for dtype, tolerance in (("float64", FLOAT64), ("float32", FLOAT32)):
+        explainer = explain(forest, dtype=dtype)
+        require_equal(as_theirs(explainer, explainer.values(X)), wanted, tolerance)
 
 
 def is_explained(name: str) -> bool:
@@ -102,7 +105,7 @@ def test_values_are_those_of_catboost(name):
     # constraints give it another.
     leaves = forest.leaves
     v = np.where(forest.source.leaf_cover[:, None] > 0, leaves.v, 0)
-    explainer = explain(replace(forest, leaves=replace(leaves, v=v)))
+    explainer = explain(replace(forest, leaves=replace(leaves, v=v)), dtype="float64")
     found = as_theirs(explainer, explainer.values(data.X[coded]))
     if catboost.MODELS[name].loss == "RMSEWithUncertainty":
         found = found[:1]  # of mean and variance CatBoost explains the mean alone

@@ -171,11 +171,10 @@ def bin_thresholds(forest: Forest, node: Array) -> tuple[Array, Array, int, Thre
         code = np.where(equal[part], bin + (key.size + 1) * last, -1 - (bin - 1) // PER_COLUMN)
         least[part] = np.where(equal[part], 1, (bin - 1) % PER_COLUMN + 1)
         byte = _missing_bytes(code, rule[part], least[part], right[part])
-        signature = np.stack([code, rule[part], byte], axis=1).astype(np.int64)
-        distinct, where, which = np.unique(
-            signature, axis=0, return_index=True, return_inverse=True
-        )
-        bin_column[part] = n_binned + which.ravel()
+        signature = (code * len(MissingRule) + rule[part]) * (PER_COLUMN + 1) + byte
+        _, where, which = np.unique(signature, return_index=True, return_inverse=True)
+        distinct = np.stack([code, rule[part], byte], axis=1)[where]
+        bin_column[part] = n_binned + which
         own, first_derived = -1, len(derived)
         for position, (code, a_rule, fill) in enumerate(distinct):
             here, missing, one = n_binned + position, ranges[a_rule], where[position]
@@ -210,8 +209,7 @@ def _missing_bytes(code: Array, rule: Array, least: Array, right: Array) -> Arra
     that send a missing value right have lesser bytes than the others, one byte serves them all.
     """
     byte = np.where(right, np.where(code >= 0, 1, PER_COLUMN), 0)
-    _, group = np.unique(np.stack([code, rule], axis=1), axis=0, return_inverse=True)
-    group = group.ravel()
+    _, group = np.unique(code * len(MissingRule) + rule, return_inverse=True)
     greatest = np.zeros(group.max() + 1, np.int64)
     np.maximum.at(greatest, group[right], least[right])
     lowest = np.full(group.max() + 1, PER_COLUMN + 1)
