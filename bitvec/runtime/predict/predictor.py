@@ -356,8 +356,10 @@ class Predictor:
         subnormals.check()
         long = work if self._refused is None else self._refused.before(work)
 
+        tried = X if out is None else None
+
         def fill(rows: Array, to: Array) -> None:
-            answer = few(rows)
+            answer = None if rows is tried else few(rows)
             if answer is None:
                 long(rows, to)
             else:

@@ -97,6 +97,7 @@ class Call:
         "_dtype",
         "_headers",
         "_is_typed",
+        "_limits",
         "_make",
         "_most_of",
         "_n_threads",
@@ -117,6 +118,7 @@ class Call:
         self._n_threads, self._alone = n_threads, alone
         self._headers: list[Header] = []
         self._ways: dict[np.dtype, tuple[Run, int, int]] = {}
+        self._limits: dict[np.dtype, int] = {}
         self._is_typed = dtype in TYPED
 
     def answer(self, X: Any) -> Array | None:
@@ -156,7 +158,10 @@ class Call:
 
     def _prepare(self, dtype: np.dtype, n_rows: int) -> tuple[Run, int, int]:
         # Who asks for many rows alone, or for none, waits for no kernel of few.
-        if dtype not in FLOATS or not 0 < n_rows <= self._most_of(dtype):
+        most = self._limits.get(dtype)
+        if most is None:
+            most = self._limits.setdefault(dtype, self._most_of(dtype) if dtype in FLOATS else 0)
+        if not 0 < n_rows <= most:
             return run, 0, 0
         found = self._make(dtype)
         if found is None:
