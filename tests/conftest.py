@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes.util
+import gc
 import os
 import sys
 from importlib.abc import MetaPathFinder
@@ -69,6 +70,11 @@ collect_ignore += [
     for name, library in {"lightgbm": "lightgbm", "pipelines": "lightgbm", "ydf": "ydf"}.items()
     if _lacks(library)
 ]
+
+
+def pytest_collection_finish() -> None:
+    """Leave a million objects of libraries and tests out of all later collections of garbage."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="module")

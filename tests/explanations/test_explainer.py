@@ -237,7 +237,8 @@ def test_blocks_threads_and_streams_give_the_same():
     X = rng.normal(size=(2000, 2))
     stump = Forest.from_matrices([[1, 0], [0, 1]], [0.5, 0], [[0, 1], [1, 0], [1, 1]], [1, 2, 4])
     forest = with_cover(stump, X)
-    wanted = np.concatenate([explain(forest).values(x[None]) for x in X])
+    one_by_one = explain(forest)
+    wanted = np.concatenate([one_by_one.values(x[None]) for x in X])
     done: list[float] = []
     found = explain(forest, n_jobs=2).values(X, progress=done.append)
     np.testing.assert_array_equal(found, wanted)

@@ -303,7 +303,6 @@ def test_thresholds_stay_where_a_runtime_rounds_float64_to_float32(form):
 
 
 @pytest.mark.parametrize("finite", [False, pytest.param(True, marks=pytest.mark.full)])
-@settings(max_examples=25)
 @given(drawn=forests_with_masks())
 def test_a_plain_file_holds_float32_alone_and_keeps_leaves(drawn, finite):
     forest, X, present = drawn
