@@ -22,7 +22,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.shape_annotations import Float64
 from bitvec.errors import UnsupportedModelError
-from bitvec.explanations.contributions import contribution_sums, tree_outputs
+from bitvec.explanations.contributions import in_float64, tree_outputs
 from bitvec.explanations.outcome_bytes import OutcomeBytes
 from bitvec.explanations.path_values import squares
 from bitvec.explanations.pattern_groups import pattern_groups
@@ -79,8 +79,7 @@ class BackgroundValues:
                 f"a path must read at most {MOST_FEATURES} columns to be explained with "
                 f"`background`, got {self._most_bits}: explain by cover, without `background`."
             )
-        exits = compile(forest, n_jobs=1).exit_leaves(background)
-        self.base = contribution_sums(forest, exits).mean(axis=0)
+        self.base = compile(in_float64(forest), n_jobs=1).engine.raw(background).mean(axis=0)
         trees, n = tree_outputs(forest), len(background)
         self._trees = trees._replace(value=constant(trees.value / n))
         self._outputs_of_group = np.diff(trees.output_ptr)[self._groups.tree]

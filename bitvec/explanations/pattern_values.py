@@ -19,6 +19,7 @@ over p: a distinct c costs about 4 + a operations for each p.
 
 from __future__ import annotations
 
+from functools import cache
 from math import comb
 from typing import Any, Final, NamedTuple
 
@@ -67,6 +68,7 @@ class Sets(NamedTuple):
         return cls(np.empty(n, np.uint8), key, which, found, np.empty(n), slots)
 
 
+@cache
 def orders() -> Float64[Array, "64 64"]:
     """Return a! b! / (a + b + 1)!: the share of orders in which one element comes between sets."""
     every = range(MOST_FEATURES + 1)
