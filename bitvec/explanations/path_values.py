@@ -19,7 +19,6 @@ point and vector of rows (AVX-512), and an edge to a node is stepped over twice.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -56,7 +55,7 @@ from bitvec.explanations.edge_vectors import (
     up,
 )
 from bitvec.explanations.outcome_bytes import OutcomeBytes
-from bitvec.explanations.subtree_tables import subtree_tables
+from bitvec.explanations.subtree_tables import SubtreeTables
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import aligned, constant, on_lines
 
@@ -104,10 +103,12 @@ def _move(sums, wide):
 @kernel
 def _add_values(
     binned, bin_column, least, feature, steps, tree_ptr, points, first_point, coefficients,
-    subtrees, table_ptr, table, trees, other_ptr, other, psi, pair_ptr, pair_table,
-    n_rows, work, state, total, pairs, wide_total, wide_pairs,
+    subtrees, trees, other_ptr, other, psi, table_ptr, table,
+    first_tree, last_tree, n_rows, work, state, total, pairs, wide_total, wide_pairs,
 ):  # fmt: skip
-    """Add to `total`, (n_outputs, n_features, width), for a block of bytes of outcomes.
+    """Add what some trees give to `total`, (n_outputs, n_features, width), for bytes of outcomes.
+
+    The first subtree of these trees is that with which the tables begin.
 
     `pairs` is (n_outputs, n_features (n_features - 1) / 2, width), for interactions twice their
     size, or has no pairs. `work` is (2 + most outputs of a tree, depth + 1, most points, 64): P,
@@ -116,10 +117,9 @@ def _add_values(
     """
     bytes_of_rows, at_work = np.int64(binned.ctypes.data), np.int64(work.ctypes.data)
     at_coefficients, at_total = np.int64(coefficients.ctypes.data), np.int64(total.ctypes.data)
-    at_table, at_pair_table = np.int64(table.ctypes.data), np.int64(pair_table.ctypes.data)
-    size = work.itemsize
+    at_table, size = np.int64(table.ctypes.data), work.itemsize
     level, record_of_point = work.shape[2] * ROWS * size, COEFFICIENTS * size
-    plane, row_of_table = work.shape[1] * level, PATTERNS * size
+    plane = work.shape[1] * level
     n_features, width, room = total.shape[1], total.shape[2], binned.shape[1]
     at_psi, at_pairs, n_pairs = (
         np.int64(psi.ctypes.data),
@@ -133,7 +133,8 @@ def _add_values(
     state[0], n_summed = -1, 0
     work[0, 0] = 1.0
     like = work[0, 0, 0, 0]
-    for tree in range(len(points)):
+    at_first = -1
+    for tree in range(first_tree, last_tree):
         q = points[tree]
         first, last = trees.output_ptr[tree], trees.output_ptr[tree + 1]
         outputs = trees.output[first:last]
@@ -170,6 +171,7 @@ def _add_values(
                         _go_up(again, is_first, g, g - level, record, q, s, above, sums, few, like)
                     continue
                 t = steps[k, SUBTREE]
+                at_first = t if at_first < 0 else at_first
                 for place in range(subtrees.n_bits[t]):
                     source = subtrees.bit[t, place]
                     if source < 0:
@@ -179,17 +181,18 @@ def _add_values(
                             bytes_of_rows + bin_column[source] * room + row, least[source]
                         )
                     add_bit(at_patterns, bits, place)
-                at = at_table + table_ptr[t] * row_of_table
-                at_pair = at_pair_table + pair_ptr[t] * row_of_table if n_pairs else 0
+                at = at_table + (table_ptr[t] - table_ptr[at_first]) * PATTERNS * size
                 slots = subtrees.feature[subtrees.slot_ptr[t] : subtrees.slot_ptr[t + 1]]
+                one = q * PATTERNS * size
                 for j in range(len(outputs)):
                     g = p + (j + 1) * plane
                     if is_first:
                         _carry_first(p, g, at_patterns, at, q, few, like)
                     else:
                         _carry_second(p, g, at_patterns, at, q, few, like)
-                    at += q * row_of_table
+                    at_pair = at + (1 + len(slots)) * one
                     for slot in range(len(slots)):
+                        at += one
                         f = slots[slot]
                         sums = ((outputs[j] * n_features + f) * width + row) * size + at_total
                         add_looked_up(p, at_patterns, at, q, sums, few, like)
@@ -205,20 +208,19 @@ def _add_values(
                             for b in range(slot):
                                 pair = pair_place(f, slots[b])
                                 sum_at = ((outputs[j] * n_pairs + pair) * width + row) * size
-                                add_looked_up(
-                                    p, at_patterns, at_pair, q, sum_at + at_pairs, few, like
-                                )
-                                at_pair += q * row_of_table
-                        at += q * row_of_table
+                                sum_at += at_pairs
+                                add_looked_up(p, at_patterns, at_pair, q, sum_at, few, like)
+                                at_pair += one
+                    at = at_pair
         n_summed += tree_ptr[tree + 1] - tree_ptr[tree]
-        if size == 4 and (n_summed >= TOGETHER or tree + 1 == len(points)):
+        if size == 4 and (n_summed >= TOGETHER or tree + 1 == last_tree):
             _move(total, wide_total)
             _move(pairs, wide_pairs)
             n_summed = 0
     # numba frees an array after its last use by name, and addresses are none.
     return (
         total.size + binned.size + coefficients.size + psi.size + pairs.size + table.size
-        + pair_table.size + patterns.size + work.size
+        + patterns.size + work.size
     )  # fmt: skip
 
 
@@ -265,7 +267,7 @@ class PathValues:
     """
 
     block = 512
-    """Rows that are explained together."""
+    """Rows that are explained together; more where tables are made anew for them."""
     described = "by cover"
 
     def __init__(self, forest: Forest, dtype: DTypeLike = np.float32) -> None:
@@ -281,8 +283,6 @@ class PathValues:
         self._shape = forest.n_outputs, forest.n_features
         most = int(self._steps.points.max(initial=0))
         self._work = 2 + self._outputs.most, self._steps.depth + 1, most, ROWS
-        empty = np.zeros(0, np.int64), np.zeros((0, 2), self._dtype)
-        self._no_others = tuple(map(constant, (empty[0], *empty, *empty)))
         self._feature = forest.tests.feature
         nodes = (self._outcomes.bin_column, self._outcomes.least, self._feature)
         steps = self._steps
@@ -291,27 +291,30 @@ class PathValues:
             *map(constant, (*nodes, *given)),
             self._numbers(steps.coefficients),
             steps.subtrees,
-            *self._tables(pairs=False),
             self._outputs,
         )
+        none = np.zeros(0, np.int64)
+        self._no_others = constant(none), constant(none), self._numbers(np.zeros((0, 2)))
+        self._tables = self._made_tables(pairs=False)
+        if not self._tables.is_kept:
+            self.block = 8 * self.block
 
     def _numbers(self, array: Array) -> Array:
         return on_lines(array.astype(self._dtype, copy=False))
 
-    def _tables(self, *, pairs: bool) -> tuple[Array, Array]:
-        given = self._forest, self._steps, self._outputs, self._share
-        ptr, table = subtree_tables(*given, pairs=pairs)
-        return ptr, self._numbers(table)
+    def _made_tables(self, *, pairs: bool) -> SubtreeTables:
+        given = self._forest, self._steps, self._outputs, self._share, self._dtype
+        return SubtreeTables(*given, pairs=pairs)
 
     @cached_property
-    def _others(self) -> tuple[Array, ...]:
+    def _others(self) -> tuple[tuple[Array, ...], SubtreeTables]:
         others = other_edges(self._steps, self._feature)
         found = constant(others.ptr), constant(others.edge), self._numbers(others.psi)
-        return *found, *self._tables(pairs=True)
+        return found, self._made_tables(pairs=True)
 
     def values(self, X: Array) -> Float64[Array, "n_rows n_features n_outputs"]:
         """Return the values of at most `block` rows of floats."""
-        return self._run(X, self._no_others, 0)[0][:, :, : len(X)].transpose(2, 1, 0)
+        return self._run(X, self._no_others, self._tables, 0)[0][:, :, : len(X)].transpose(2, 1, 0)
 
     def interactions(self, X: Array) -> Float64[Array, "n_rows n_features n_features n_outputs"]:
         """Return the interactions of at most `block` rows of floats."""
@@ -320,11 +323,13 @@ class PathValues:
         out = np.empty((len(X), n_features, n_features, self._shape[0]))
         for start in range(0, len(X), PAIR_ROWS):
             part = X[start : start + PAIR_ROWS]
-            found = squares(*self._run(part, self._others, n_pairs), len(part))
+            found = squares(*self._run(part, *self._others, n_pairs), len(part))
             out[start : start + PAIR_ROWS] = found
         return out
 
-    def _run(self, X: Array, others: Iterable[Array], n_pairs: int) -> tuple[Array, Array]:
+    def _run(
+        self, X: Array, others: tuple[Array, ...], tables: SubtreeTables, n_pairs: int
+    ) -> tuple[Array, Array]:
         """Return values (n_outputs, n_features, width), and twice the interactions of pairs."""
         n_outputs, n_features = self._shape
         work, state = self._zeros(*self._work), np.empty(self._work[1], np.int64)
@@ -337,10 +342,13 @@ class PathValues:
             pairs if is_wide else np.zeros(pairs.shape),
         )
         if work.size:
-            given = (*self._arrays, *others, len(X), work, state, total, pairs, *wide)
-            _add_values(self._outcomes.fill(X), *given)
-        for sums in wide:
-            sums *= self._scale
+            binned = self._outcomes.fill(X)
+            for first, last, table in tables.parts():
+                part = tables.ptr, table, first, last
+                sums = total, pairs, *wide
+                _add_values(binned, *self._arrays, *others, *part, len(X), work, state, *sums)
+        for scaled in wide:
+            scaled *= self._scale
         return wide
 
     def _zeros(self, *shape: int) -> Array:

@@ -6,24 +6,30 @@ A row of patterns p of a subtree has, where P is 1 above it,
     added[feature, p] = w G of the leaves (psi(at the leaf) - psi(above the subtree)),
 
 and for two features the difference of products of psi. Tables are (outputs of the tree, one for G,
-features or pairs, points, PATTERNS), a subtree after the other.
+its features and perhaps their pairs, points, PATTERNS), a subtree after the other.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final
+
 import numpy as np
 
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.shape_annotations import Float64, Int64
+from bitvec.core.shape_annotations import Float64
 from bitvec.explanations.bottom_subtrees import PATTERNS, place_of_feature, place_of_node
+from bitvec.explanations.contributions import TreeOutputs
 from bitvec.explanations.edge_steps import EdgeSteps, rule
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
-from bitvec.runtime.predict.cpu.kernel_arrays import constant
+from bitvec.runtime.predict.cpu.kernel_arrays import constant, on_lines
 
+KEPT_BYTES: Final = 512 << 20
+"""Tables that are held, or made and dropped, at once."""
 _DEAD, _NO, _YES = range(3)
 """States of a feature: where the row leaves its edges above, in the subtree, or nowhere."""
 
@@ -58,15 +64,20 @@ def _chosen(state, dead, no, yes):
 @kernel
 def _fill_tables(
     subtrees, tree, points, t, w, trees, leaf_ptr, feature, left, right, mid, shares, pairs, ptr,
-    table,
+    start, table,
 ):  # fmt: skip
-    """Fill `table`, zero before; `t` and `w` are (most points + 1, most points)."""
+    """Fill `table`, zero before, of the subtrees from `start` on, as far as it goes.
+
+    `t` and `w` are (most points + 1, most points).
+    """
     most = 0
     for s in range(len(tree)):
         most = max(most, subtrees.slot_ptr[s + 1] - subtrees.slot_ptr[s])
     state, z = np.empty((most, PATTERNS), np.int64), np.empty(most)
     G, above, here = np.empty(PATTERNS), np.empty((most, PATTERNS)), np.empty((most, PATTERNS))
-    for s in range(len(tree)):
+    for s in range(start, len(tree)):
+        if ptr[s + 1] - ptr[start] > len(table):
+            break
         first, n_slots = subtrees.slot_ptr[s], subtrees.slot_ptr[s + 1] - subtrees.slot_ptr[s]
         q, n_outputs = points[tree[s]], trees.output_ptr[tree[s] + 1] - trees.output_ptr[tree[s]]
         n_rows = (ptr[s + 1] - ptr[s]) // n_outputs
@@ -91,49 +102,85 @@ def _fill_tables(
                         here[slot, p] = psi if state[slot, p] == _YES else gone
                         above[slot, p] = gone if state[slot, p] == _DEAD else psi_above
                 for j in range(n_outputs):
-                    v, row = trees.value[value_at + j], ptr[s] + j * n_rows + i
-                    if not pairs:
-                        for p in range(PATTERNS):
-                            table[row, p] += v * G[p]
+                    v, row = trees.value[value_at + j], ptr[s] - ptr[start] + j * n_rows + i
+                    for p in range(PATTERNS):
+                        table[row, p] += v * G[p]
                     v *= w[q, i]
                     for a in range(n_slots):
-                        for b in range(a if pairs else 0):
+                        row += q
+                        for p in range(PATTERNS):
+                            table[row, p] += v * G[p] * (here[a, p] - above[a, p])
+                    for a in range(n_slots if pairs else 0):
+                        for b in range(a):
+                            row += q
                             for p in range(PATTERNS):
                                 product = here[a, p] * here[b, p] - above[a, p] * above[b, p]
                                 table[row, p] += v * G[p] * product
-                            row += q
-                        row += 0 if pairs else q
-                        for p in range(0 if pairs else PATTERNS):
-                            table[row, p] += v * G[p] * (here[a, p] - above[a, p])
 
 
-def subtree_tables(
-    forest: Forest,
-    steps: EdgeSteps,
-    trees: tuple[Array, ...],
-    shares: Float64[Array, "n_nodes 2"],
-    *,
-    pairs: bool = False,
-) -> tuple[Int64[Array, " n_subtrees_plus_1"], Float64[Array, "n_rows n_patterns"]]:
-    """Return where the tables of each subtree begin, and the tables: of features, or of pairs.
+class SubtreeTables:
+    """Tables of the subtrees of a forest, with those of pairs or not, made in parts of trees.
 
     Parameters
     ----------
+    forest : Forest
+    steps : EdgeSteps
     trees : TreeOutputs
+    shares : float64, (n_nodes, 2)
+    dtype : float32 or float64
+    pairs : bool
+
+    Attributes
+    ----------
+    ptr : int64, (n_subtrees + 1,)
+        Where the tables of each subtree begin: rows of PATTERNS numbers.
     """
-    B, subtrees = forest.bitvectors, steps.subtrees
-    tree, n_slots = B.tree_of_node[subtrees.node], np.diff(subtrees.slot_ptr)
-    n_tables = n_slots * (n_slots - 1) // 2 if pairs else n_slots + 1
-    n_rows = n_tables * steps.points[tree] * np.diff(trees[0])[tree]
-    ptr = np.concatenate([[0], np.cumsum(n_rows)])
-    table = np.zeros((int(ptr[-1]), PATTERNS))
-    most = int(steps.points.max(initial=0))
-    t, w = np.zeros((2, most + 1, most))
-    for q in range(1, most + 1):
-        t[q, :q], w[q, :q] = rule(q)
-    nodes = (forest.tests.feature, *structure.children(B), B.mid, shares)
-    given = map(constant, (tree, steps.points, t, w))
-    _fill_tables(
-        subtrees, *given, trees, constant(B.leaf_ptr), *map(constant, nodes), pairs, ptr, table
-    )
-    return constant(ptr), table
+
+    def __init__(
+        self,
+        forest: Forest,
+        steps: EdgeSteps,
+        trees: TreeOutputs,
+        shares: Float64[Array, "n_nodes 2"],
+        dtype: np.dtype,
+        *,
+        pairs: bool = False,
+    ) -> None:
+        B, subtrees = forest.bitvectors, steps.subtrees
+        tree, n_slots = B.tree_of_node[subtrees.node], np.diff(subtrees.slot_ptr)
+        n_tables = 1 + n_slots + (n_slots * (n_slots - 1) // 2 if pairs else 0)
+        n_rows = n_tables * steps.points[tree] * np.diff(trees.output_ptr)[tree]
+        self.ptr = constant(np.concatenate([[0], np.cumsum(n_rows)]))
+        self._of_tree = self.ptr[np.searchsorted(tree, np.arange(forest.n_trees + 1))]
+        self._first = np.searchsorted(tree, np.arange(forest.n_trees))
+        self._dtype, most = dtype, int(steps.points.max(initial=0))
+        t, w = np.zeros((2, most + 1, most))
+        for q in range(1, most + 1):
+            t[q, :q], w[q, :q] = rule(q)
+        nodes = (B.leaf_ptr, forest.tests.feature, *structure.children(B), B.mid, shares)
+        given = map(constant, (tree, steps.points, t, w))
+        self._given = subtrees, *given, trees, *map(constant, nodes), pairs, self.ptr
+        self._whole = self._made(0, forest.n_trees) if self.is_kept else None
+
+    @property
+    def is_kept(self) -> bool:
+        """True if the tables of all trees are held, and not made anew for each block of rows."""
+        return int(self.ptr[-1]) * PATTERNS * self._dtype.itemsize <= KEPT_BYTES
+
+    def parts(self) -> Iterator[tuple[int, int, Array]]:
+        """Yield ranges of trees, and their tables, of at most KEPT_BYTES if they are several."""
+        if self._whole is not None:
+            yield 0, self._first.size, self._whole
+            return
+        first, most = 0, KEPT_BYTES // (PATTERNS * self._dtype.itemsize)
+        while first < self._first.size:
+            end = np.searchsorted(self._of_tree, self._of_tree[first] + most, side="right")
+            last = max(first + 1, int(end) - 1)
+            yield first, last, self._made(first, last)
+            first = last
+
+    def _made(self, first: int, last: int) -> Array:
+        table = np.zeros((int(self._of_tree[last] - self._of_tree[first]), PATTERNS))
+        if len(table):
+            _fill_tables(*self._given, int(self._first[first]), table)
+        return on_lines(table.astype(self._dtype, copy=False))

@@ -25,7 +25,7 @@ from bitvec.core.node_tests import Kind
 from bitvec.core.output import Aggregate, PostTransform
 from bitvec.core.source import Source
 from bitvec.errors import InputError, UnsupportedModelError
-from bitvec.explanations import background_values
+from bitvec.explanations import background_values, subtree_tables
 from bitvec.explanations.contributions import contribution_sums
 from bitvec.explanations.covers import with_cover
 from bitvec.explanations.explainer import DTYPES, explain
@@ -68,12 +68,17 @@ def size(forest: Forest) -> float:
     return float(1 + base + np.abs(forest.leaves.v).max() * forest.n_trees * 4)
 
 
-@given(explained(), st.sampled_from(DTYPES))
+KEPT = st.sampled_from([0, 1 << 20])
+"""Bytes of tables that are kept; others are made for each tree anew."""
+
+
+@given(explained(), st.sampled_from(DTYPES), KEPT)
 @examples(90)
-def test_values_by_cover_are_the_sums_over_all_subsets(drawn, dtype):
+def test_values_by_cover_are_the_sums_over_all_subsets(drawn, dtype, kept):
     forest, X = drawn
-    explainer = explain(forest, dtype=dtype)
-    found = dense(forest, explainer.values(X))
+    with patch.object(subtree_tables, "KEPT_BYTES", kept):
+        explainer = explain(forest, dtype=dtype)
+        found = dense(forest, explainer.values(X))
     for x, values in zip(X.astype(forest.dtype), found, strict=True):
         game = explanation_games.path_game(forest, x)
         wanted = explanation_games.shapley_values(game, forest.n_features)
@@ -86,11 +91,12 @@ def test_values_by_cover_are_the_sums_over_all_subsets(drawn, dtype):
         )
 
 
-@given(explained(), st.sampled_from(DTYPES))
+@given(explained(), st.sampled_from(DTYPES), KEPT)
 @examples(60)
-def test_interactions_by_cover_are_the_sums_over_all_subsets(drawn, dtype):
+def test_interactions_by_cover_are_the_sums_over_all_subsets(drawn, dtype, kept):
     forest, X = drawn
-    found = explain(forest, dtype=dtype).interactions(X)
+    with patch.object(subtree_tables, "KEPT_BYTES", kept):
+        found = explain(forest, dtype=dtype).interactions(X)
     found = found if forest.n_outputs > 1 else found[..., None]
     for x, values in zip(X.astype(forest.dtype), found, strict=True):
         wanted = explanation_games.shapley_interactions(
