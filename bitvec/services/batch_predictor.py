@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
@@ -158,6 +159,7 @@ class BatchPredictor:
 
         Whatever a batch would raise is left to the first one.
         """
+        import_module("narwhals")  # reads tables; pyarrow is left out, since it starts a thread
         inputs, compared = self.model.inputs, getattr(self.model, "dtype", np.float64)
         X = np.zeros((READY_ROWS, inputs.n_features), inputs.number_dtype or compared)
         outputs = tuple(name for name in self.outputs if name != "shap")  # too long for rows of 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import sys
@@ -29,6 +30,7 @@ def context(get_ready: Callable[[], object]) -> Any:
     if _is_single():
         get_ready()
         if _is_single():
+            gc.freeze()  # what is ready stays: looking for garbage in it would copy its pages
             return multiprocessing.get_context("fork")
     from multiprocessing import forkserver
 
