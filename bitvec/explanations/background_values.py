@@ -41,8 +41,9 @@ from bitvec.explanations.pattern_tables import (
 )
 from bitvec.explanations.pattern_values import CHUNK, MOST_FEATURES, Sets, orders
 from bitvec.explanations.pattern_vectors import MOST_BITS
+from bitvec.runtime.predict.cpu import choice
+from bitvec.runtime.predict.cpu.engine import NumbaEngine
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
-from bitvec.runtime.predict.predictor import compile
 
 KEPT_BYTES = 128 << 20
 """Tables that are kept, or made and dropped, at once."""
@@ -79,7 +80,7 @@ class BackgroundValues:
                 f"a path must read at most {MOST_FEATURES} columns to be explained with "
                 f"`background`, got {self._most_bits}: explain by cover, without `background`."
             )
-        self.base = compile(in_float64(forest), n_jobs=1).engine.raw(background).mean(axis=0)
+        self.base = _engine(in_float64(forest)).raw(background).mean(axis=0)
         trees, n = tree_outputs(forest), len(background)
         self._trees = trees._replace(value=constant(trees.value / n))
         self._outputs_of_group = np.diff(trees.output_ptr)[self._groups.tree]
@@ -176,3 +177,9 @@ class BackgroundValues:
         offset = np.empty(n_offsets, np.int64)
         room = Room(rows, background, leaf_rows, leaf_background, terms, sums, at, offset)
         return self._groups, slots, self._trees, self._orders, *self._background, room
+
+
+def _engine(forest: Forest) -> NumbaEngine:
+    """Return an engine that is soon ready: for one batch a walk needs the least tables."""
+    walks = choice.unsupported_reason("deep", forest) is None
+    return NumbaEngine(forest, kernel="deep" if walks else None, n_jobs=1)
