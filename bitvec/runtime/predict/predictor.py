@@ -356,10 +356,8 @@ class Predictor:
         subnormals.check()
         long = work if self._refused is None else self._refused.before(work)
 
-        tried = X if out is None else None
-
         def fill(rows: Array, to: Array) -> None:
-            answer = None if rows is tried else few(rows)
+            answer = None if rows is X and out is None else few(rows)  # which was tried above
             if answer is None:
                 long(rows, to)
             else:
