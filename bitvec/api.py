@@ -199,6 +199,7 @@ def certify(
 
     Examples
     --------
+    >>> from bitvec import convert
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> X, y = load_iris(return_X_y=True)

@@ -141,4 +141,4 @@ def test_tables_are_made_of_any_figures():
 
 def test_a_quick_run_takes_two_streams():
     assert drift.cases(Namespace(quick=True)) == [("bike_sharing", 0), ("SEA (made)", 0)]
-    assert len(drift.cases(Namespace(quick=False))) == 16
+    assert len(drift.cases(Namespace(quick=False))) == 24

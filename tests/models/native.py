@@ -22,7 +22,7 @@ from bitvec.converters.native import (
     from_tao_forest,
 )
 from bitvec.core.feature_maps import Layers, Linear, ReLU
-from bitvec.learners import KDDTRandomForestClassifier, TAOBoostingClassifier
+from bitvec.learners import KDDTRandomForestClassifier
 from tests.models import samples
 from tests.models.samples import LABELS, Sample
 
@@ -187,12 +187,6 @@ def _tao_forest(data: Sample) -> Any:
     return from_tao_forest([_sparse_tao(part, np.unique(data.y)) for part in parts])
 
 
-def _tao_boosting(data: Sample) -> Any:
-    model = TAOBoostingClassifier(n_estimators=3, max_depth=3, max_iter=2, random_state=0)
-    part = np.random.default_rng(0).permutation(len(data.y))[:2000]
-    return model.fit(data.X[part], data.y[part]).native_
-
-
 def _deep(data: Sample) -> Any:
     X = data.X
     network = MLPClassifier((8,), max_iter=30, random_state=0).fit(X, data.y)
@@ -245,7 +239,6 @@ MODELS: dict[str, Model] = {
     "E2EDT behind a layer": Model(_deep, ("E2EDT", "feature maps")),
     "KDDT forest": Model(_kddt_forest, ("KDDTForest", "bandwidths")),
     "TAO forest": Model(_tao_forest, ("TAOForest", "oblique tests")),
-    "TAO boosting": Model(_tao_boosting, ("TAOBoosting", "oblique tests")),
     "E2EDF": Model(_e2edf, ("E2EDF", "oblique tests")),
 }
 

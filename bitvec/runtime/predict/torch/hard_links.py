@@ -96,7 +96,10 @@ def _first_argmax(value: Tensor) -> Tensor:
 
 
 class _Values(nn.Module):
-    """A post-transform of raw scores, within a few units in the last place of the source's."""
+    """A post-transform of raw scores, within a few units in the last place of the source's.
+
+    Of exponentials from a table it is within 1 + |x|.
+    """
 
     def __init__(self, output: Output) -> None:
         super().__init__()
