@@ -28,7 +28,7 @@ from bitvec.runtime.predict.cpu.bins.threshold_bins import (
     ThresholdBinner,
     bin_thresholds,
 )
-from bitvec.runtime.predict.cpu.compiling import kernel
+from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import address_of, constant
 
 STEP = 128
@@ -38,34 +38,64 @@ _SET, _EQUAL = int(Kind.SET), int(Kind.EQUAL)
 _GREATER = int(Relation.GREATER)
 _OR_ZERO, _OR_SENTINEL = int(MissingRule.NAN_OR_ZERO), int(MissingRule.NAN_OR_SENTINEL)
 _EXACT, _TRUNCATE = int(CodeRule.EXACT), int(CodeRule.TRUNCATE)
+_OTHER, _MISSING, _MOST_CODES = -1, -2, 1 << 40
+
+
+@inner
+def _is_missing(x, rule, sentinel):
+    missing = np.isnan(x)
+    missing |= rule == _OR_ZERO and abs(x) <= ZERO_THRESHOLD
+    missing |= rule == _OR_SENTINEL and x == sentinel
+    return missing
+
+
+@inner
+def _fill_codes(X, column, rule, code_rule, sentinel, codes):
+    """Fill the codes that sets read in a column, _MISSING, or _OTHER where a value is none."""
+    for row in range(len(X)):
+        x = X[row, column]
+        whole = np.trunc(x)
+        reads = x > -1 and whole < _MOST_CODES and (whole == x or code_rule != _EXACT)
+        reads = reads and (x >= 0 or code_rule == _TRUNCATE)
+        codes[row] = np.int64(whole) if reads else _OTHER
+        if _is_missing(x, rule, sentinel):
+            codes[row] = _MISSING
 
 
 @kernel
 def _fill_outcomes(
     X, sentinel, column, b, kind, relation, rule, code_rule, sides, set_ptr, set_words, target, out
 ):
-    """Fill `out[target[k]]` with 0 or 1 for test k and each row of X, of one dtype with b."""
+    """Fill `out[target[k]]` with 0 or 1 for test k and each row of X, of one dtype with b.
+
+    Sets that read the same codes of a column stand one after the other.
+    """
+    codes, before = np.empty(len(X), np.int64), -1
     for k in range(len(column)):
         bytes_of_rows = out[target[k]]
-        first, n_codes = set_ptr[k], (set_ptr[k + 1] - set_ptr[k]) * WORD_BITS
         missing_right, other_right = sides[k, 0], sides[k, 1]
+        if kind[k] == _SET:
+            if (
+                before < 0
+                or column[k] != column[before]
+                or rule[k] != rule[before]
+                or code_rule[k] != code_rule[before]
+            ):
+                _fill_codes(X, column[k], rule[k], code_rule[k], sentinel, codes)
+            before = k
+            first, n_codes = set_ptr[k], (set_ptr[k + 1] - set_ptr[k]) * WORD_BITS
+            for row in range(len(X)):
+                code = codes[row]
+                if 0 <= code < n_codes:
+                    word = set_words[first + code // WORD_BITS]
+                    bytes_of_rows[row] = (word >> np.uint32(code % WORD_BITS)) & np.uint32(1)
+                else:
+                    bytes_of_rows[row] = missing_right if code == _MISSING else other_right
+            continue
         for row in range(len(X)):
             x = X[row, column[k]]
-            missing = np.isnan(x)
-            missing |= rule[k] == _OR_ZERO and abs(x) <= ZERO_THRESHOLD
-            missing |= rule[k] == _OR_SENTINEL and x == sentinel
-            if missing:
+            if _is_missing(x, rule[k], sentinel):
                 right = missing_right
-            elif kind[k] == _SET:
-                whole = np.trunc(x)
-                reads = x > -1 and (whole == x or code_rule[k] != _EXACT)
-                reads = reads and (x >= 0 or code_rule[k] == _TRUNCATE)
-                if reads and whole < n_codes:
-                    code = np.int64(whole)
-                    word = set_words[first + code // WORD_BITS]
-                    right = (word >> np.uint32(code % WORD_BITS)) & np.uint32(1) == 1
-                else:
-                    right = other_right
             elif kind[k] == _EQUAL:
                 right = x == b[k]
             else:
@@ -147,7 +177,10 @@ def _distinct_tests(forest: Forest, node: Array) -> _Tests:
         sides = bool(tests.missing_right[at]), bool(tests.other_right[at])
         which[k] = seen.setdefault((*key, *sides, words), len(seen))
     first = node[np.unique(which, return_index=True)[1]]
-    taken = tests.take(first)
+    # Sets of one column side by side: see `_fill_outcomes`.
+    by = (tests.code_rule, tests.missing_rule, tests.feature, tests.kind == Kind.SET)
+    order = np.lexsort([part[first] for part in by])
+    taken = tests.take(first[order])
     sentinel = forest.inputs.missing_sentinel
     with np.errstate(over="ignore"):
         sentinel = np.nan if sentinel is None else float(tests.dtype.type(sentinel))
@@ -156,6 +189,6 @@ def _distinct_tests(forest: Forest, node: Array) -> _Tests:
         *map(constant, (taken.feature, taken.b, taken.kind, taken.relation)),
         *map(constant, (taken.missing_rule, taken.code_rule)),
         constant(np.stack([taken.missing_right, taken.other_right], axis=1)),
-        *map(constant, (taken.set_ptr, taken.set_words, np.arange(first.size))),
+        *map(constant, (taken.set_ptr, taken.set_words, order)),
     )
     return _Tests(arrays, which, first.size)
