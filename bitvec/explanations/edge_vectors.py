@@ -167,23 +167,26 @@ def _steps(n_arguments: int, emit):
     return made
 
 
+def _emit_times(which, repeated, make, source, target, coefficients, n_points, state, above):
+    """Fill `target` with `source` times what states choose of two coefficients and 0, or three."""
+    rows = make(n_points)
+    goes, went = rows.masks(state), rows.masks(above) if repeated else None
+    none = same(rows.element, rows.lanes, 0.0)
+
+    def at_point(i, _):
+        chosen = [rows.number(coefficients, i, COEFFICIENTS, n) for n in which]
+        yes, no, dead = (*chosen, none)[:3]
+        for k in rows.vectors:
+            factor = _chosen(rows.builder, goes, went, k, yes, no, dead)
+            rows.store(rows.builder.fmul(rows.load(source, i, k), factor), target, i, k)
+
+    rows.each_point(at_point)
+
+
 @cache
 def down(repeated: bool):
     """Return what fills P at `target` with P at `source` times the edge's factor."""
-
-    def emit(make, source, target, coefficients, n_points, state, above):
-        rows = make(n_points)
-        goes, went = rows.masks(state), rows.masks(above) if repeated else None
-
-        def at_point(i, _):
-            yes, no, dead = (rows.number(coefficients, i, COEFFICIENTS, n) for n in (YES, NO, DEAD))
-            for k in rows.vectors:
-                factor = _chosen(rows.builder, goes, went, k, yes, no, dead)
-                rows.store(rows.builder.fmul(rows.load(source, i, k), factor), target, i, k)
-
-        rows.each_point(at_point)
-
-    made = _steps(6, emit)
+    made = _steps(6, partial(_emit_times, (YES, NO, DEAD), repeated))
 
     @intrinsic
     def go_down(typing_context, source, target, coefficients, n_points, state, above, few, like):
@@ -225,20 +228,7 @@ def up(repeated: bool, first: bool):
     return go_up
 
 
-def _emit_added(make, source, target, coefficients, n_points, state, above):
-    rows = make(n_points)
-    goes, went, none = rows.masks(state), rows.masks(above), same(rows.element, rows.lanes, 0.0)
-
-    def at_point(i, _):
-        yes, no = (rows.number(coefficients, i, COEFFICIENTS, n) for n in (PSI_YES, PSI_NO))
-        for k in rows.vectors:
-            factor = _chosen(rows.builder, goes, went, k, yes, no, none)
-            rows.store(rows.builder.fmul(rows.load(source, i, k), factor), target, i, k)
-
-    rows.each_point(at_point)
-
-
-_made_added = _steps(6, _emit_added)
+_made_added = _steps(6, partial(_emit_times, (PSI_YES, PSI_NO), True))
 
 
 @intrinsic

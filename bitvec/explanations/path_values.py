@@ -57,7 +57,7 @@ from bitvec.explanations.edge_vectors import (
 from bitvec.explanations.outcome_bytes import OutcomeBytes
 from bitvec.explanations.subtree_tables import SubtreeTables
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
-from bitvec.runtime.predict.cpu.kernel_arrays import aligned, constant, on_lines
+from bitvec.runtime.predict.cpu.kernel_arrays import aligned, constant, on_lines, size_of
 
 TOGETHER = 512
 """Steps, at least, whose values are summed in float32 before the sums go on in float64."""
@@ -89,6 +89,22 @@ def _go_up(again, is_first, source, target, record, q, state, above, sums, few, 
 def pair_place(a, b):
     """Return the place of a pair of columns below a diagonal."""
     return max(a, b) * (max(a, b) - 1) // 2 + min(a, b)
+
+
+@inner
+def _add_pairs(
+    kept, other, first, last, f, feature, steps, first_point, at_psi, state, sums, q, few, like
+):
+    """Add what was kept of feature f to its pairs with the features of some other edges.
+
+    `sums` is where the sums of pairs begin, and the bytes from one to the next.
+    """
+    start, step = sums
+    for m in range(first, last):
+        edge = other[m]
+        at = at_psi + first_point[edge] * 2 * size_of(like)
+        total = start + pair_place(f, feature[steps[edge, NODE]]) * step
+        add_pair(kept, at, q, state[steps[edge, DEPTH]], total, few, like)
 
 
 @inner
@@ -161,13 +177,11 @@ def _add_values(
                         sums = ((outputs[j] * n_features + f) * width + row) * size + at_total
                         if n_pairs:
                             keep_added(g, kept, record, q, s, above, few, like)
-                            for m in range(other_ptr[k], other_ptr[k + 1]):
-                                edge = other[m]
-                                pair = pair_place(f, feature[steps[edge, NODE]])
-                                sum_at = ((outputs[j] * n_pairs + pair) * width + row) * size
-                                at = at_psi + first_point[edge] * 2 * size
-                                s_other = state[steps[edge, DEPTH]]
-                                add_pair(kept, at, q, s_other, sum_at + at_pairs, few, like)
+                            start = at_pairs + (outputs[j] * n_pairs * width + row) * size
+                            _add_pairs(
+                                kept, other, other_ptr[k], other_ptr[k + 1], f, feature, steps,
+                                first_point, at_psi, state, (start, width * size), q, few, like,
+                            )  # fmt: skip
                         _go_up(again, is_first, g, g - level, record, q, s, above, sums, few, like)
                     continue
                 t = steps[k, SUBTREE]
@@ -198,18 +212,14 @@ def _add_values(
                         add_looked_up(p, at_patterns, at, q, sums, few, like)
                         if n_pairs:
                             _carry_first(p, kept, at_patterns, at, q, few, like)
-                            for m in range(other_ptr[k], other_ptr[k + 1]):
-                                edge = other[m]
-                                pair = pair_place(f, feature[steps[edge, NODE]])
-                                sum_at = ((outputs[j] * n_pairs + pair) * width + row) * size
-                                at_other = at_psi + first_point[edge] * 2 * size
-                                s_other = state[steps[edge, DEPTH]]
-                                add_pair(kept, at_other, q, s_other, sum_at + at_pairs, few, like)
+                            start = at_pairs + (outputs[j] * n_pairs * width + row) * size
+                            _add_pairs(
+                                kept, other, other_ptr[k], other_ptr[k + 1], f, feature, steps,
+                                first_point, at_psi, state, (start, width * size), q, few, like,
+                            )  # fmt: skip
                             for b in range(slot):
-                                pair = pair_place(f, slots[b])
-                                sum_at = ((outputs[j] * n_pairs + pair) * width + row) * size
-                                sum_at += at_pairs
-                                add_looked_up(p, at_patterns, at_pair, q, sum_at, few, like)
+                                total_at = start + pair_place(f, slots[b]) * width * size
+                                add_looked_up(p, at_patterns, at_pair, q, total_at, few, like)
                                 at_pair += one
                     at = at_pair
         n_summed += tree_ptr[tree + 1] - tree_ptr[tree]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
-from bitvec.runtime.predict.cpu.compiling import by_address, inner
+from bitvec.runtime.predict.cpu.compiling import Function, by_address, inner
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
 from bitvec.runtime.predict.cpu.few_rows.set_rows import fill_sets
 from bitvec.runtime.predict.cpu.kernel_arrays import load_int64, pointer, size_of, store
@@ -151,33 +151,21 @@ def _fill(row, header, room, key):
     fill_sets(row, header, room, field(header, "reading"), key)
 
 
-@by_address
-def _fill_narrow(row, header, room):
-    """Fill the keys of a row, of 4 bytes."""
-    _fill(row, header, room, np.int32(0))
-    return 0
+def _functions(key: np.signedinteger) -> tuple[Function, Function]:
+    """Return what fills the keys of a row, and what finds leaves by keys of such a type."""
+
+    @by_address
+    def fill_keys(row, header, room):
+        _fill(row, header, room, key)
+        return 0
+
+    @by_address
+    def walk_by_keys(n_rows, header, room):
+        _walk(n_rows, header, room, key)
+        return 0
+
+    return fill_keys, walk_by_keys
 
 
-@by_address
-def _fill_wide(row, header, room):
-    """Fill the keys of a row, of 8 bytes."""
-    _fill(row, header, room, np.int64(0))
-    return 0
-
-
-@by_address
-def _walk_narrow(n_rows, header, room):
-    """Find the exit leaves of rows by their keys, in trees of 8 bytes a position."""
-    _walk(n_rows, header, room, np.int32(0))
-    return 0
-
-
-@by_address
-def _walk_wide(n_rows, header, room):
-    """Find the exit leaves of rows by their keys, in trees of 16 bytes a position."""
-    _walk(n_rows, header, room, np.int64(0))
-    return 0
-
-
-FIND = {True: (_fill_narrow, _walk_narrow), False: (_fill_wide, _walk_wide)}
+FIND = {True: _functions(np.int32(0)), False: _functions(np.int64(0))}
 """The functions of trees whose position takes 8 bytes, and of others."""
