@@ -159,7 +159,8 @@ class BatchPredictor:
 
         Whatever a batch would raise is left to the first one.
         """
-        import_module("narwhals")  # reads tables; pyarrow is left out, since it starts a thread
+        import_module("narwhals")
+        import_module("bitvec.services.ready_process")
         inputs, compared = self.model.inputs, getattr(self.model, "dtype", np.float64)
         X = np.zeros((READY_ROWS, inputs.n_features), inputs.number_dtype or compared)
         outputs = tuple(name for name in self.outputs if name != "shap")  # too long for rows of 0
@@ -215,20 +216,22 @@ class BatchPredictor:
 
     def answers(self, frame: Any) -> dict[str, Array]:
         """Return the answers to a narwhals frame, by the names of their columns."""
-        missing = [name for name in (*self.keep, *self.drop) if name not in frame.columns]
+        names = frame.columns  # which narwhals asks for anew at each call
+        missing = [name for name in (*self.keep, *self.drop) if name not in names]
         if missing:
-            known = ", ".join(map(repr, frame.columns[:8]))
+            known = ", ".join(map(repr, names[:8]))
             raise InputError(f"a batch must have the column {missing[0]!r}, got {known}.")
         wanted = self.model.inputs.feature_names
         if wanted is None:
             apart = {*self.keep, *self.drop}
-            read = [name for name in frame.columns if name not in apart]
+            read = [name for name in names if name not in apart]
         else:
-            read = [name for name in wanted if name in frame.columns]
+            held = {*names}
+            read = [name for name in wanted if name in held]
             if self._key not in _warned:  # of further columns, by what reads the first batch
                 _warned.add(self._key)
                 apart = {*self.keep, *self.drop} - set(wanted)
-                read = [name for name in frame.columns if name not in apart]
+                read = [name for name in names if name not in apart]
         return side_by_side(answers(self.predictor, frame.select(read).to_native(), self.outputs))
 
     def _of_record_batch(self, batch: Any) -> Any:

@@ -6,17 +6,20 @@ import gc
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
 def stay_single() -> None:
-    """Keep NumPy's BLAS from starting threads, where NumPy is not imported yet.
+    """Keep NumPy's BLAS and pyarrow's jemalloc from starting threads, where not imported yet.
 
     A process can be copied safely only while it has one thread.
     """
     if "numpy" not in sys.modules:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if "pyarrow" not in sys.modules:
+        os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
 
 
 def context(get_ready: Callable[[], object]) -> Any:
@@ -27,8 +30,10 @@ def context(get_ready: Callable[[], object]) -> Any:
     """
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
+    stay_single()
     if _is_single():
-        get_ready()
+        with _no_collection():
+            get_ready()
         if _is_single():
             gc.freeze()  # what is ready stays: looking for garbage in it would copy its pages
             return multiprocessing.get_context("fork")
@@ -38,6 +43,18 @@ def context(get_ready: Callable[[], object]) -> Any:
     found.set_forkserver_preload(["__main__", "bitvec.services.ready_process"])
     forkserver.ensure_running()
     return found
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Look for no garbage: what is imported and loaded meanwhile stays."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _is_single() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import multiprocessing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -98,7 +99,8 @@ def _parquet(path: Path) -> Iterator[Batch]:
     with parquet.ParquetFile(path, memory_map=True) as file:
         if not file.metadata.num_rows:
             yield file.schema_arrow.empty_table()
-        for batch in file.iter_batches(BATCH_ROWS):
+        alone = multiprocessing.parent_process() is None  # else the other processes have the cores
+        for batch in file.iter_batches(BATCH_ROWS, use_threads=alone):
             yield pyarrow.Table.from_batches([batch])
 
 

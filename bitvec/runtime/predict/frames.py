@@ -54,7 +54,8 @@ def column_places(frame: Any, inputs: Inputs) -> Sequence[int]:
 
 def columns_at(frame: Any, places: Sequence[int], inputs: Inputs) -> list[Column]:
     """Return the columns at these places, with the forest's code books."""
-    names = [_name(frame.columns[place]) for place in places]
+    labels = frame.columns  # which narwhals asks for anew at each call
+    names = [_name(labels[place]) for place in places]
     return [column(inputs, at, f"column {name!r}") for at, name in enumerate(names)]
 
 
