@@ -49,8 +49,10 @@ _HYBRID_LEVEL, _HYBRID_LEAF = 2.4, 3.0
 """Cycles a walked level, and a leaf, of a tree whose top is selected."""
 _OBLIVIOUS_LEVEL = {"avx512": 0.04, "portable": 0.05}
 """Cycles a level of a tree whose levels share tests, by the level of vectors."""
-_OBLIVIOUS_VALUE = {6: 0.0, 7: 0.12, 8: 0.38, 16: 0.7}
+_OBLIVIOUS_VALUE = {6: 0.0, 7: 0.2, 8: 0.73, 16: 0.95}
 """Cycles that a leaf's value costs beyond one of a padded tree, with AVX-512, by depth."""
+_TREE = {"avx512": 0.4, "portable": 1.0, "none": 1.0}
+"""Cycles that a tree of binned columns costs besides its nodes: its leaf is added."""
 _FEW_VECTORS = 2.0
 """Factor of a chain node's cycles in a block of 128 rows, whose states wait for each other."""
 _BIN, _KEY = 3.5, 3.0
@@ -167,6 +169,7 @@ def _costs(forest: Forest, small: bool = False) -> dict[str, float | None]:
     columns = unique_integers(forest.tests.feature[one_hot]).size
     # What every row costs before its trees: bins of columns, and margins of all nodes.
     binned = _BIN * columns + (0.0 if one_hot.all() else oblique_bins.cycles(forest))
+    added = binned + _TREE[vectors()] * B.n_trees
     sets = int(np.count_nonzero(forest.tests.kind == Kind.SET))
     path = None if paths.unsupported_reason(forest) else paths.cycles(forest)
     shared = None if oblivious.unsupported_reason(forest) else _oblivious(forest, deepest)
@@ -175,10 +178,10 @@ def _costs(forest: Forest, small: bool = False) -> dict[str, float | None]:
     walked = _HYBRID_LEVEL * (max(deepest, hybrid.TOP + 1) - hybrid.TOP) + _HYBRID_LEAF
     tall = B.n_trees * (_PERFECT_WIDE * (2**hybrid.TOP - 1) + walked)
     return {
-        "perfect": None if padded is None else binned + padded + _SET["perfect"] * sets,
+        "perfect": None if padded is None else added + padded + _SET["perfect"] * sets,
         "hybrid": binned + tall + _SET["perfect"] * sets,
-        "chain": binned + node * B.n_nodes + B.n_trees + _SET["chain"] * sets,
-        "oblivious": None if shared is None else binned + shared,
+        "chain": added + node * B.n_nodes + _SET["chain"] * sets,
+        "oblivious": None if shared is None else added + shared,
         "single": _SINGLE_LEVEL * levels,
         "deep": _KEY * columns + _DEEP_LEVEL * levels + 4 * B.n_trees,
         "paths": path,

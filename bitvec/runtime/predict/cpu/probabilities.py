@@ -156,13 +156,72 @@ def logistics(x, out, exp32, exp64):
     return True
 
 
+@inner
+def four_rows(at, n_rows, width):
+    """Return the first of the rows that are worked on together, and the numbers between them.
+
+    The last four of all may have been worked on before; of fewer than four each stands for four.
+    """
+    return (at, 0) if n_rows < 4 else (min(4 * at, n_rows - 4), width)
+
+
+@inner
+def fours(n_rows):
+    """Return how many times `four_rows` is asked."""
+    return n_rows if n_rows < 4 else (n_rows + 3) // 4
+
+
 @unordered
-def largest(flat, first, last):
-    """Return the largest of the numbers from `first` on, and any of them if NaN is among them."""
-    top = flat[first]
-    for j in range(first + 1, last):
-        top = flat[j] if flat[j] > top else top
-    return top
+def spread_largest(flat, to, first, stride, n):
+    """Fill n numbers from `first` on with the largest of them, in four rows, `stride` apart.
+
+    In one row each maximum would wait for the last. Where NaN is among them, any is taken.
+    """
+    a, b = flat[first], flat[first + stride]
+    c, d = flat[first + 2 * stride], flat[first + 3 * stride]
+    for j in range(first + 1, first + n):
+        a = flat[j] if flat[j] > a else a
+        b = flat[j + stride] if flat[j + stride] > b else b
+        c = flat[j + 2 * stride] if flat[j + 2 * stride] > c else c
+        d = flat[j + 3 * stride] if flat[j + 3 * stride] > d else d
+    spread(to, first, stride, n, (a, b, c, d))
+
+
+@inner
+def spread_sum(flat, to, first, stride, n):
+    """Fill them with their sum in order; return whether all sums are numbers."""
+    a, b = flat[first], flat[first + stride]
+    c, d = flat[first + 2 * stride], flat[first + 3 * stride]
+    for j in range(first + 1, first + n):
+        a += flat[j]
+        b += flat[j + stride]
+        c += flat[j + 2 * stride]
+        d += flat[j + 3 * stride]
+    spread(to, first, stride, n, (a, b, c, d))
+    return a == a and b == b and c == c and d == d
+
+
+@inner
+def spread_pairwise_sum(flat, to, first, stride, n):
+    """Fill them with their sum by `pairwise`; return whether all sums are numbers."""
+    kind = flat.dtype.type
+    a = kind(pairwise(flat, first, n))
+    b = kind(pairwise(flat, first + stride, n))
+    c = kind(pairwise(flat, first + 2 * stride, n))
+    d = kind(pairwise(flat, first + 3 * stride, n))
+    spread(to, first, stride, n, (a, b, c, d))
+    return a == a and b == b and c == c and d == d
+
+
+@inner
+def spread(to, first, stride, n, values):
+    """Fill n numbers from `first` on, in four rows, with a value each."""
+    a, b, c, d = values
+    for j in range(first, first + n):
+        to[j] = a
+        to[j + stride] = b
+        to[j + 2 * stride] = c
+        to[j + 3 * stride] = d
 
 
 @kernel
@@ -172,14 +231,15 @@ def shifted(x, out, ends):
     NaN and infinity lead to NaN, but for minus infinity beside a number.
     """
     # Parts of arrays would be counted as references, row after row.
-    flat, to, first = x.reshape(-1), out.reshape(-1), 0
-    for row in range(x.shape[0]):
+    flat, to, width = x.reshape(-1), out.reshape(-1), x.shape[1]
+    for at in range(fours(x.shape[0])):
+        row, stride = four_rows(at, x.shape[0], width)
+        start = 0
         for group in range(ends.shape[0]):
-            last = row * x.shape[1] + ends[group]
-            top = largest(flat, first, last)
-            for j in range(first, last):
-                to[j] = flat[j] - top
-            first = last
+            spread_largest(flat, to, row * width + start, stride, ends[group] - start)
+            start = ends[group]
+    for i in range(flat.size):
+        to[i] = flat[i] - to[i]
 
 
 @inner
@@ -219,21 +279,21 @@ def normalised(x, out, ends, wide):
 
     Return whether all sums are numbers.
     """
-    flat, to, first = x.reshape(-1), out.reshape(-1), 0
-    for row in range(x.shape[0]):
+    flat, to, width = x.reshape(-1), out.reshape(-1), x.shape[1]
+    for at in range(fours(x.shape[0])):
+        row, stride = four_rows(at, x.shape[0], width)
+        start = 0
         for group in range(ends.shape[0]):
-            last = row * x.shape[1] + ends[group]
+            first, n = row * width + start, ends[group] - start
             if wide:
-                total = x.dtype.type(pairwise(flat, first, last - first))
+                are_numbers = spread_pairwise_sum(flat, to, first, stride, n)
             else:
-                total = flat[first]
-                for j in range(first + 1, last):
-                    total += flat[j]
-            if total != total:
+                are_numbers = spread_sum(flat, to, first, stride, n)
+            if not are_numbers:
                 return False
-            for j in range(first, last):
-                to[j] = flat[j] / total
-            first = last
+            start = ends[group]
+    for i in range(flat.size):
+        to[i] = flat[i] / to[i]
     return True
 
 

@@ -37,7 +37,7 @@ _ADDED: Final = 2.5
 """A tree whose leaf is added."""
 _STEP: Final = 3.3
 """A step of a tree that is walked, 8 in flight; they end two steps after the deepest leaf."""
-THREAD: Final = 7e5
+THREAD: Final = 1.7e6
 """Cycles of work below which a second thread costs more than it brings."""
 _LEVEL: Final = 12.0
 """A level of a tree that is walked by itself, straight over X."""
@@ -46,9 +46,9 @@ _KEY: Final = {"masks": 2.0, "walks": 5.0}
 _CALL: Final = 25_000.0
 """A batch of any size, before its rows."""
 _DEARER: Final[dict[tuple[Vectors, str], float]] = {
-    ("portable", "perfect"): 1.8,
+    ("portable", "perfect"): 0.9,
     ("portable", "hybrid"): 1.3,
-    ("portable", "oblivious"): 2.6,
+    ("portable", "oblivious"): 0.85,
 }
 """Ratios of a batch's cycles to those that `choice` estimates, by level and kernel."""
 _ROWS: Final = {
