@@ -55,7 +55,7 @@ FORESTS: Final[dict[str, Settings]] = {
     "usps": {
         "n_estimators": 100, "max_depth": 10, "image_shape": (16, 16), "patch_shape": (10, 10)
     },
-    "letter": {"n_estimators": 70, "max_depth": 10, "max_features": 8},
+    "letter": {"n_estimators": 70, "max_depth": 10, "max_features": 8, "refine": 300},
 }  # fmt: skip
 """The paper's."""
 HASTY_TREES: Final[Settings] = {"steps": 25, "refine": 0}

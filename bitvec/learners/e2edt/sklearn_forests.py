@@ -60,7 +60,9 @@ class E2EDFEstimator(E2EDTEstimator):
     restarts = 1
     min_rows = parameter("Rows of a node that is split.", default=2)
     refine = parameter(
-        "Steps of the refinement of each tree alone by `bitvec.retrain`, 0 for none.", default=300
+        "Steps of the refinement of each tree alone by `bitvec.retrain`; by default none, since "
+        "300 gain about .005 of R² in four times the time.",
+        default=0,
     )
     joint: int = parameter(
         "Steps of a refinement of all trees together, by their mean answer, 0 for none. Leaves are "
