@@ -116,11 +116,12 @@ def _format_of_content(content: Content) -> Format:
 
 def convert(
     model: Any, *, dtypes: Any = None, allow_rounding: bool = False
-) -> Forest | Composition:
+) -> Forest | Any:
     """Convert a trained model, or the file of one, into a Forest that predicts exactly as it does.
 
     An ensemble that combines forests behind their links (soft voting, calibration, bagging of
-    forests, a transformed target) becomes a `bitvec.core.composition.Composition`.
+    forests, a transformed target) becomes a `bitvec.core.composition.Composition`, the `Any` of the
+    signature: who converts a forest need not tell a type checker so.
 
     Parameters
     ----------
