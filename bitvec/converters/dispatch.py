@@ -114,9 +114,7 @@ def _format_of_content(content: Content) -> Format:
     )
 
 
-def convert(
-    model: Any, *, dtypes: Any = None, allow_rounding: bool = False
-) -> Forest | Any:
+def convert(model: Any, *, dtypes: Any = None, allow_rounding: bool = False) -> Forest | Any:
     """Convert a trained model, or the file of one, into a Forest that predicts exactly as it does.
 
     An ensemble that combines forests behind their links (soft voting, calibration, bagging of

@@ -43,6 +43,7 @@ from sklearn.preprocessing import MinMaxScaler, PowerTransformer, StandardScaler
 
 import bitvec  # noqa: E402
 from bitvec import files  # noqa: E402
+from bitvec.converters.catboost.oracle import is_x86  # noqa: E402
 from bitvec.core.composition import Composition, Interpolated, Logistic  # noqa: E402
 from bitvec.errors import FileFormatError, InputError, InvalidForestError, UnsupportedModelError  # noqa: E402
 from bitvec.verify.certificates.digest import forest_digest  # noqa: E402
@@ -320,12 +321,20 @@ def test_other_compositions_are_refused_by_name(make: Callable[[], Any], words: 
         bitvec.convert(make().fit(X, y + 1))
 
 
-def test_members_of_catboost_are_refused() -> None:
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_members_of_catboost_have_its_bits_or_are_refused(
+    n_classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     catboost = pytest.importorskip("catboost")
-    X, y = rows(2)
-    member = catboost.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False)
-    model = VotingClassifier([("cat", member)], voting="soft").fit(X, y)
-    with pytest.raises(UnsupportedModelError, match="CatBoost, which approximates"):
+    X, y = rows(n_classes)
+    member = catboost.CatBoostClassifier(iterations=4, verbose=0, allow_writing_files=False)
+    model = VotingClassifier([("cat", member), *forests(2)], voting="soft").fit(X, y)
+    if is_x86():
+        asked = np.random.default_rng(1).normal(size=(5000, 4)) * [1, 10, 0.1, 3]
+        answers = bitvec.compile(bitvec.convert(model)).predict_proba(asked)
+        assert np.array_equal(answers, model.predict_proba(asked))
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    with pytest.raises(UnsupportedModelError, match="CatBoost, whose exponentials are known"):
         bitvec.convert(model)
 
 

@@ -143,6 +143,11 @@ MOST_ULPS: Final = 512
 have a large 1 + |x|."""
 
 
+def is_x86() -> bool:
+    """Return whether CatBoost takes its own exponential on this processor."""
+    return platform.machine().lower() in X86
+
+
 def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
     """Return CatBoost's own answers to a model that `convert` accepts.
 
@@ -195,8 +200,8 @@ def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
             "CatBoostRegressor.predict returns exp(2x) of the second output x, the forest x itself."
         )
     link = forest.output.post_transform
-    is_x86 = platform.machine().lower() in X86
-    absent = not is_x86 and bool(np.any(np.isneginf(np.asarray(forest.output.base_score))))
+    differs = not is_x86()
+    absent = differs and bool(np.any(np.isneginf(np.asarray(forest.output.base_score))))
     if absent:
         notes.append(
             "classes absent from training have probabilities of 0 in CatBoost on this processor "
@@ -206,7 +211,7 @@ def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
         notes.append(
             "the model keeps hashes of some categories only: texts of these hashes were asked for."
         )
-    differs = not is_x86 and link in (PostTransform.SOFTMAX, PostTransform.EXPONENTIAL)
+    differs = differs and link in (PostTransform.SOFTMAX, PostTransform.EXPONENTIAL)
     if differs:
         notes.append(
             "CatBoost approximates the exponential of x on x86, as the forest does, but not on "

@@ -71,7 +71,10 @@ FORMATS: Final = (
             ("VotingClassifier, hard", "it counts labels, which are no sums of answers"),
             ("CalibratedClassifierCV, temperature", "its softmax rounds in an order of its own"),
             ("StackingClassifier, StackingRegressor", "a model reads the answers of others"),
-            ("members of CatBoost", "it approximates exponentials, which is then averaged"),
+            (
+                "members of CatBoost on other processors than x86",
+                "its exponentials are not known to the last bit there",
+            ),
             ("ONNX, C, SQL and pages of a composition", "they hold one sum over trees"),
         ),
     ),

@@ -12,6 +12,7 @@ import numpy as np
 
 from bitvec.converters import dispatch
 from bitvec.converters.attribute_records import Record, class_name, library_class
+from bitvec.converters.catboost.oracle import is_x86
 from bitvec.converters.sklearn.skops_schema import read
 from bitvec.converters.sklearn.unsupported import classes_of, labels_of
 from bitvec.core.composition import (
@@ -114,11 +115,11 @@ class _Members:
                 self.owner, f"member {number} is refused: {str(error).rstrip('.')}"
             ) from None
         library = None if isinstance(model, Composition) else model.source and model.source.library
-        if library == "catboost":
+        if library == "catboost" and not is_x86():
             raise refused(
                 self.owner,
-                f"member {number} is of CatBoost, which approximates exponentials, so that its "
-                "probabilities are not known to the last bit; convert it alone",
+                f"member {number} is of CatBoost, whose exponentials are known to the last bit on "
+                "x86 only; convert it alone",
             )
         return model
 
