@@ -1,0 +1,57 @@
+"""First and second derivatives of a loss by each raw score."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from bitvec.core.arrays import Array
+from bitvec.core.output import PostTransform
+from bitvec.core.shape_annotations import Float64
+from bitvec.runtime.train.retrain.objective import Objective
+
+LEAST = 1e-16
+"""Least second derivative: a loss need not be convex."""
+
+
+def derivatives(
+    goal: Objective, raw: Float64[Array, "n_rows n_outputs"], target: Array
+) -> Float64[Array, "n_rows 2_n_outputs"]:
+    """Return the first derivatives of the loss of each row, and behind them the second ones.
+
+    Of sigmoids, softmaxes and squares they are computed as they are known, else by autograd; the
+    second ones are those by one score each, at least `LEAST`.
+    """
+    output = goal.output
+    kind, n = output.post_transform, raw.shape[1]
+    if goal.is_quadratic:
+        first, second = 2.0 * (raw - target), np.full_like(raw, 2.0)
+    elif goal.is_likelihood and len(output.groups) == 1 and kind is PostTransform.SIGMOID and n == 1:
+        p = _sigmoid(raw * output.parameter)
+        first, second = output.parameter * (p - target), output.parameter**2 * p * (1 - p)
+    elif goal.is_likelihood and len(output.groups) == 1 and kind is PostTransform.SOFTMAX:
+        p = np.exp((raw - raw.max(axis=1, keepdims=True)) / output.parameter)
+        p /= p.sum(axis=1, keepdims=True)
+        second = p * (1 - p) / output.parameter**2
+        first = p / output.parameter
+        first[np.arange(len(raw)), target[:, 0]] -= 1 / output.parameter
+    else:
+        first, second = _by_autograd(goal, raw, target)
+    return np.concatenate([first, np.maximum(second, LEAST)], axis=1)
+
+
+def _sigmoid(x: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-x))
+
+
+def _by_autograd(goal: Objective, raw: Array, target: Array) -> tuple[Array, Array]:
+    scores = torch.tensor(raw, requires_grad=True)
+    loss = goal.losses(scores, torch.tensor(target)).sum()
+    (first,) = torch.autograd.grad(loss, scores, create_graph=True)
+    second = torch.zeros_like(scores)
+    if first.requires_grad:
+        for k in range(raw.shape[1]):
+            part = torch.autograd.grad(first[:, k].sum(), scores, retain_graph=True)[0]
+            second[:, k] = part[:, k]
+    return first.detach().numpy(), second.numpy()
