@@ -78,12 +78,12 @@ def appended(forest: Forest, trees: Sequence[NewTree], bins: Bins) -> Forest:
         named = np.repeat([tree.output for tree in trees], n_leaves)[at].astype(np.int32)
         output = np.concatenate([own.output, named])
     old = forest.bitvectors
-    joined = (np.concatenate([getattr(old, k), getattr(B, k)]) for k in ("lo", "mid", "hi"))
+    lo, mid, hi = (np.concatenate([getattr(old, k), getattr(B, k)]) for k in ("lo", "mid", "hi"))
     leaf_ptr = np.concatenate([old.leaf_ptr, old.leaf_ptr[-1] + B.leaf_ptr[1:]])
     return replace(
         forest,
         tests=joined_tests(forest.tests, _tests(trees, order.node, bins)),
-        bitvectors=Bitvectors(*joined, leaf_ptr),
+        bitvectors=Bitvectors(lo, mid, hi, leaf_ptr),
         leaves=Leaves(np.concatenate([own.v, v.astype(own.v.dtype)]), output),
         output=_output(forest, trees),
         source=without_ids(forest),
@@ -126,23 +126,23 @@ def _tests(trees: Sequence[NewTree], order: Array, bins: Bins) -> NodeTests:
         for name in ("feature", "cut", "missing_right", "goes_right")
     )
     is_set, cuts = bins.is_set[feature], [bins.cuts[column] for column in feature.tolist()]
-    b = [0.0 if s else c[at] for s, c, at in zip(is_set, cuts, cut.tolist(), strict=True)]
-    none = np.zeros(0, np.int64)
-    right = [
-        c[bins_right[: len(c)]].astype(np.int64) if s else none
-        for s, c, bins_right in zip(is_set, cuts, goes_right, strict=True)
-    ]
-    set_ptr, set_words = set_bits(right)
+    b = np.array([c[at] for c, at in zip(cuts, cut.tolist(), strict=True)], bins.forest.dtype)
+    sets: dict[str, Any] = {}
+    if is_set.any():
+        right = [
+            c[chosen[: len(c)]].astype(np.int64) if s else np.zeros(0, np.int64)
+            for s, c, chosen in zip(is_set, cuts, goes_right, strict=True)
+        ]
+        sets = dict(zip(("set_ptr", "set_words"), set_bits(right), strict=True))
     return axis_aligned(
         feature,
-        np.array(b, bins.forest.dtype),
+        np.where(is_set, 0, b).astype(b.dtype),
         relation=np.where(is_set, Relation.GREATER, bins.relation),
         missing_right=missing_right,
         missing_rule=np.where(is_set, MissingRule.NAN, bins.missing_rule[feature]),
         kind=np.where(is_set, Kind.SET, Kind.MARGIN),
         code_rule=np.where(is_set, bins.code_rule, CodeRule.EXACT),
-        set_ptr=set_ptr,
-        set_words=set_words,
+        **sets,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -55,7 +56,12 @@ class Bins:
         if forest.inputs.missing_sentinel is not None and known.any():
             rule[:] = np.maximum(rule, tests.missing_rule[known].max())
         found = cls(
-            forest, (), is_set, rule, relation, CodeRule(int(codes[0])) if codes.size else CodeRule.EXACT
+            forest,
+            (),
+            is_set,
+            rule,
+            relation,
+            CodeRule(int(codes[0])) if codes.size else CodeRule.EXACT,
         )
         cuts = [
             (found._codes(column, X) if codes.size else np.zeros(0))
@@ -76,9 +82,12 @@ class Bins:
                 known = np.append(cuts, np.nan)[place] == read
                 code[:, column] = np.where(known, place, len(cuts))
                 continue
+            side: Literal["left", "right"]
             side = "left" if self.relation is Relation.GREATER else "right"
             code[:, column] = np.where(missing, len(cuts) + 1, np.searchsorted(cuts, x, side=side))
-        sizes = [len(cuts) + (1 if s else 2) for cuts, s in zip(self.cuts, self.is_set, strict=True)]
+        sizes = [
+            len(cuts) + (1 if s else 2) for cuts, s in zip(self.cuts, self.is_set, strict=True)
+        ]
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         return Columns(code, start, self.is_set, sign)
 
@@ -87,7 +96,9 @@ class Bins:
         missing = np.isnan(x)
         if rule == MissingRule.NAN_OR_ZERO:
             missing |= np.abs(x) <= ZERO_THRESHOLD
-        elif rule == MissingRule.NAN_OR_SENTINEL and self.forest.inputs.missing_sentinel is not None:
+        elif (
+            rule == MissingRule.NAN_OR_SENTINEL and self.forest.inputs.missing_sentinel is not None
+        ):
             missing |= x == self.forest.inputs.missing_sentinel
         return missing
 

@@ -200,9 +200,7 @@ def _best_split(columns, reads, histogram, total, limits, low, high, right_bins)
                     continue
                 for k in range(total.size):
                     left[k] += part[cut, k]
-                gain = _side_gain(
-                    left, total, width, limits, low, high, columns.sign[column]
-                ) - own
+                gain = _side_gain(left, total, width, limits, low, high, columns.sign[column]) - own
                 if gain > best:
                     best, best_column, best_cut = gain, column, cut
                     best_missing = way == 0 and part[n, 2 * width] > 0

@@ -20,13 +20,17 @@ def derivatives(
     """Return the first derivatives of the loss of each row, and behind them the second ones.
 
     Of sigmoids, softmaxes and squares they are computed as they are known, else by autograd; the
-    second ones are those by one score each, at least `LEAST`.
+    second ones are those by one score each, at least `LEAST`. Of a loss that is no likelihood of
+    classes they are in a unit in which the second ones are 1 on average, since what is added to
+    them has none.
     """
     output = goal.output
     kind, n = output.post_transform, raw.shape[1]
     if goal.is_quadratic:
-        first, second = 2.0 * (raw - target), np.full_like(raw, 2.0)
-    elif goal.is_likelihood and len(output.groups) == 1 and kind is PostTransform.SIGMOID and n == 1:
+        first, second = raw - target, np.ones_like(raw)
+    elif (
+        goal.is_likelihood and len(output.groups) == 1 and kind is PostTransform.SIGMOID and n == 1
+    ):
         p = _sigmoid(raw * output.parameter)
         first, second = output.parameter * (p - target), output.parameter**2 * p * (1 - p)
     elif goal.is_likelihood and len(output.groups) == 1 and kind is PostTransform.SOFTMAX:
@@ -37,6 +41,10 @@ def derivatives(
         first[np.arange(len(raw)), target[:, 0]] -= 1 / output.parameter
     else:
         first, second = _by_autograd(goal, raw, target)
+        second = np.maximum(second, LEAST)
+        if not goal.is_likelihood:
+            unit = second.mean()
+            first, second = first / unit, second / unit
     return np.concatenate([first, np.maximum(second, LEAST)], axis=1)
 
 

@@ -15,6 +15,7 @@ from bitvec.runtime.train.grow.loss_derivatives import derivatives
 from bitvec.runtime.train.retrain.objective import Objective
 
 
+OF_NODES = ("feature", "cut", "left", "right", "missing_right", "goes_right")
 STEPS = 8
 """Newton steps toward a constant."""
 
@@ -104,9 +105,9 @@ def rounds(
             n = grow(columns, reads, part, limits, 0.0, order, tree, scratch)
             value = growth.rate * tree.value[:n]
             step[:, slice(None) if vectors else [k]] = value[tree.exit]
-            cut = [getattr(tree, name)[: n - 1] for name in NewTree.__slots__[:6]]
+            parts = {name: getattr(tree, name)[: n - 1] for name in OF_NODES}
             value += shift if vectors else shift[k]
-            made.append(NewTree(*cut, value, -1 if vectors else k))
+            made.append(NewTree(**parts, value=value, output=-1 if vectors else k))
         raw += step
         shift = np.zeros(n_outputs)
         yield made

@@ -41,7 +41,8 @@ def refreshed(
     rounds = max(forest.n_trees / (1 if named is None else n_outputs), 1)
     rate = min(1.0, REACH / rounds)
     weight = weight / weight[weight > 0].mean()
-    both, seen = None, set()
+    both: Array | None = None
+    seen: set[int | None] = set()
     for tree in range(forest.n_trees):
         at, leaf = slice(ptr[tree], ptr[tree + 1]), reached.leaf[tree]
         output = None if named is None else int(named[at.start])

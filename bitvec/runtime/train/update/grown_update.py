@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.core.source import retrained_source
-from bitvec.errors import UnsupportedModelError
+from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.train.grow.appended_trees import NewTree, appended, kept
 from bitvec.runtime.train.grow.column_bins import Bins
 from bitvec.runtime.train.grow.faded_trees import faded
@@ -48,13 +48,18 @@ def most_rounds(grow: Any) -> int:
     return options.whole("grow", grow)
 
 
-def require_growable(forest: Forest) -> None:
-    """Refuse a forest that no tree can be added to.
+def require_growable(forest: Forest, trainable: Iterable[str]) -> None:
+    """Refuse a forest that no tree can be added to, and leaves that may not move.
 
     Raises
     ------
-    UnsupportedModelError
+    UnsupportedModelError, InputError
     """
+    if "v" not in tuple(trainable):
+        raise InputError(
+            f"`trainable` must name v where a forest may grow, got {trainable!r}: old leaves are "
+            "scaled as new trees come."
+        )
     if forest.output.aggregate is not Aggregate.SUM or forest.feature_map is not None:
         got = "a feature map" if forest.feature_map is not None else f"a {forest.output.aggregate}"
         raise UnsupportedModelError(
@@ -145,7 +150,7 @@ class Growing:
         if sizes[0].leaves > SMALL:
             sizes.append(Growth(leaves=SMALL))
         last = len(self.mixes) - 1
-        scene = self._scene(self.mixes[last].fit, self.held_out)
+        scene = self.scene
         found = [self._member(scene, 1.0, np.nan, last, None)]
         found += [self._member(scene, 1.0, pull, last, None) for pull in PULLS if old.size]
         pull = max(found, key=lambda member: member.score).pull
@@ -163,6 +168,11 @@ class Growing:
     def _leaves(self) -> int:
         sizes = np.diff(self.forest.bitvectors.leaf_ptr)
         return int(np.clip(sizes.max(initial=LEAST), LEAST, MOST))
+
+    @cached_property
+    def scene(self) -> Scene:
+        """The new rows, with those that judge."""
+        return self._scene(self.mixes[-1].fit, self.held_out)
 
     def _scene(self, fit: Data, judged: Data | None) -> Scene:
         data, n = fit, 0
@@ -226,26 +236,27 @@ class Growing:
         """Offer the best blend to the choice, and return it."""
         share = weights(members, self.choice.score_of)
         blend = [(members[k], float(share[k])) for k in np.flatnonzero(share)]
-        found = self._forest(blend, self.mixes[-1].fit)
+        found = self._forest(blend, self.scene)
         self.choice.consider(found.forest, STAGE, len(blend), len(members))
         return found
 
     def refitted(self, grown: Grown) -> Grown | None:
         """Return the same blend, fitted to all rows; None where time is over before."""
         again = []
+        scenes = cache(lambda mix: self._scene(self.mixes[mix].every, None))
         for member, weight in grown.blend:
             if time.monotonic() > self.deadline:
                 return None
-            scene = self._scene(self.mixes[member.mix].every, None)
+            scene = scenes(member.mix)
             v, raw, shift = self._start(scene, member.share, member.pull)
             made: tuple[list[NewTree], ...] = ()
             if member.growth is not None and member.rounds:
                 rounds_ = self._rounds(scene, raw, shift, member.growth)
                 made = tuple(next(rounds_) for _ in member.rounds)
             again.append((replace(member, v=v, rounds=made), weight))
-        return self._forest(again, self.mixes[-1].every)
+        return self._forest(again, scenes(len(self.mixes) - 1))
 
-    def _forest(self, blend: list[tuple[Member, float]], data: Data) -> Grown:
+    def _forest(self, blend: list[tuple[Member, float]], scene: Scene) -> Grown:
         """Return a blend as one forest, without old trees that have faded on some rows."""
         forest, v = self.forest, np.zeros(self.forest.leaves.v.shape)
         for member, weight in blend:
@@ -262,7 +273,7 @@ class Growing:
         ]
         drop = np.zeros(forest.n_trees, bool)
         if trees:
-            drop, lacks = faded(forest, anchored_leaves.table(forest, data), v)
+            drop, lacks = faded(forest, scene.table if np.any(v) else None, v)
             a_round = 1 if self.vectors else forest.n_outputs
             first = [_changed(tree, np.ones_like(by), lacks * by) for tree in trees[:a_round]]
             trees = first + trees[a_round:]

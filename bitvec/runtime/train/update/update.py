@@ -150,7 +150,7 @@ def update(
     deadline = np.inf if budget is None else began + options.positive("budget", budget)
     most = most_rounds(grow)
     if most:
-        require_growable(forest)
+        require_growable(forest, trainable)
     given, keeps = forest, Monotone.of(forest, monotone)
     forest = forest if keeps is None else keeps.kept(forest)
     run = prepare(
