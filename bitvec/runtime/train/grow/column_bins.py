@@ -16,7 +16,7 @@ from bitvec.runtime.train.grow.histogram_kernels import MOST_BINS, Columns
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bins:
-    """How columns are binned.
+    """Bins of columns, and what their tests take over from a forest.
 
     Parameters
     ----------
@@ -136,13 +136,10 @@ class Bins:
             middle = np.where(middle < above, middle, below)
         else:
             middle = np.where(middle > below, middle, above)
-        zero = X_ZERO.astype(middle.dtype)
+        zero = middle.dtype.type(ZERO_THRESHOLD)
         near = np.abs(middle) <= zero
         middle = np.where(near, zero, middle)
         return np.unique(middle[~near | (above > zero)])
-
-
-X_ZERO = np.float64(ZERO_THRESHOLD)
 
 
 def category_columns(forest: Forest) -> Bool[Array, " n_features"]:

@@ -14,7 +14,6 @@ from bitvec.runtime.train.grow.histogram_kernels import MOST_BINS, Columns, Limi
 from bitvec.runtime.train.grow.loss_derivatives import derivatives
 from bitvec.runtime.train.retrain.objective import Objective
 
-
 OF_NODES = ("feature", "cut", "left", "right", "missing_right", "goes_right")
 STEPS = 8
 """Newton steps toward a constant."""
@@ -22,7 +21,7 @@ STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How trees are grown.
+    """Options of growth.
 
     Parameters
     ----------

@@ -35,6 +35,8 @@ ROUNDS, EVERY, PATIENCE = 100, 2, 16
 """Rounds at most, by default; after how many they are judged; and for how many no better."""
 PULLS = (300.0, 30.0, 0.0)
 """Under which old leaves are refreshed, in rows."""
+SHARES = (0.0, 1.0, 0.5)
+"""Of old answers, behind which new trees are grown."""
 SMALL, LEAST, MOST = 8, 4, 64
 """Leaves of small trees, and least and most of the others, which are of the size of the old."""
 BLEND = "a blend"
@@ -79,7 +81,7 @@ class Scene:
 
     @cached_property
     def table(self) -> LeafDesign:
-        """Which old leaves the rows reach."""
+        """The old leaves that rows reach."""
         return anchored_leaves.table(self.forest, self.data)
 
 
@@ -140,7 +142,7 @@ class Growing:
 
     @cached_property
     def vectors(self) -> bool:
-        """Whether a tree adds to all outputs."""
+        """True if a tree adds to all outputs."""
         return self.forest.leaves.output is None
 
     def members(self) -> list[Member]:
@@ -154,11 +156,11 @@ class Growing:
         found = [self._member(scene, 1.0, np.nan, last, None)]
         found += [self._member(scene, 1.0, pull, last, None) for pull in PULLS if old.size]
         pull = max(found, key=lambda member: member.score).pull
-        starts = ((0.0, np.nan), (1.0, pull), (0.5, np.nan))
-        for share, pull in starts if old.size else starts[:1]:
+        for share in SHARES if old.size else SHARES[:1]:
             for growth in sizes:
                 if time.monotonic() < self.deadline:
-                    found.append(self._member(scene, share, pull, last, growth))
+                    under = pull if share == 1 else np.nan
+                    found.append(self._member(scene, share, under, last, growth))
         for number, mix in enumerate(self.mixes[:-1]):
             if time.monotonic() < self.deadline:
                 wide = self._scene(mix.fit, self.held_out)

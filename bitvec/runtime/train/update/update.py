@@ -15,7 +15,7 @@ from bitvec.core.forest import Forest, require_forest
 from bitvec.runtime.train.monotone import CUT, Monotone
 from bitvec.runtime.train.retrain.history import History
 from bitvec.runtime.train.retrain.recipe import Progress, few_threads
-from bitvec.runtime.train.update.grown_update import Grown, Growing, most_rounds, require_growable
+from bitvec.runtime.train.update.grown_update import Growing, Grown, most_rounds, require_growable
 from bitvec.runtime.train.update.moved_parts import Moved, moved
 from bitvec.runtime.train.update.update_result import (
     OUT_OF_TIME,

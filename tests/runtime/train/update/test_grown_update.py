@@ -140,8 +140,8 @@ def test_rows_given_to_choose_by_are_not_trained_on(drifted):
 
 def test_old_rows_are_learned_where_they_still_hold():
     old, _ = stream(n=2000)
-    forest = bitvec.convert(booster(old[0][:300], old[1][:300]))
-    few, more, last = slice(300, 400), slice(400, 1500), slice(1500, 2000)
+    forest = bitvec.convert(booster(old[0][:60], old[1][:60], min_data_in_leaf=5))
+    few, more, last = slice(360, 400), slice(400, 1500), slice(1500, 2000)
     found = bitvec.update(
         forest, old[0][few], old[1][few], replay=(old[0][more], old[1][more]),
         replay_weight="auto", validation=(old[0][last], old[1][last]), grow=20,
