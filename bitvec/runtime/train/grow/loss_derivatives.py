@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
 from bitvec.core.arrays import Array
 from bitvec.core.output import PostTransform
 from bitvec.core.shape_annotations import Float64
+from bitvec.runtime.predict.cpu.compiling import kernel
 from bitvec.runtime.train.retrain.objective import Objective
 
 LEAST = 1e-16
@@ -28,17 +31,14 @@ def derivatives(
     kind, n = output.post_transform, raw.shape[1]
     if goal.is_quadratic:
         first, second = raw - target, np.ones_like(raw)
-    elif (
-        goal.is_likelihood and len(output.groups) == 1 and kind is PostTransform.SIGMOID and n == 1
-    ):
-        p = _sigmoid(raw * output.parameter)
-        first, second = output.parameter * (p - target), output.parameter**2 * p * (1 - p)
     elif goal.is_likelihood and len(output.groups) == 1 and kind is PostTransform.SOFTMAX:
-        p = np.exp((raw - raw.max(axis=1, keepdims=True)) / output.parameter)
-        p /= p.sum(axis=1, keepdims=True)
-        second = p * (1 - p) / output.parameter**2
-        first = p / output.parameter
-        first[np.arange(len(raw)), target[:, 0]] -= 1 / output.parameter
+        out = np.empty((len(raw), 2 * n))
+        _softmax(raw, target[:, 0], 1 / output.parameter, LEAST, out)
+        return out
+    elif goal.is_likelihood and n == 1 and kind is PostTransform.SIGMOID:
+        out = np.empty((len(raw), 2))
+        _sigmoid(raw, target[:, 0], output.parameter, LEAST, out)
+        return out
     else:
         first, second = _by_autograd(goal, raw, target)
         second = np.maximum(second, LEAST)
@@ -48,9 +48,28 @@ def derivatives(
     return np.concatenate([first, np.maximum(second, LEAST)], axis=1)
 
 
-def _sigmoid(x: Array) -> Array:
-    with np.errstate(over="ignore"):
-        return 1 / (1 + np.exp(-x))
+@kernel
+def _sigmoid(raw: Any, label: Any, factor: float, least: float, out: Any) -> None:
+    """Fill the derivatives of the log loss of sigmoid(factor · raw), (n_rows, 2)."""
+    for row in range(len(raw)):
+        p = 1 / (1 + np.exp(-factor * raw[row, 0]))
+        out[row, 0] = factor * (p - label[row])
+        out[row, 1] = max(factor * factor * p * (1 - p), least)
+
+
+@kernel
+def _softmax(raw: Any, label: Any, factor: float, least: float, out: Any) -> None:
+    """Fill the derivatives of the log loss of softmax(factor · raw), (n_rows, 2 n_classes)."""
+    n = raw.shape[1]
+    for row in range(len(raw)):
+        top, total = raw[row].max(), 0.0
+        for k in range(n):
+            out[row, k] = np.exp(factor * (raw[row, k] - top))
+            total += out[row, k]
+        for k in range(n):
+            p = out[row, k] / total
+            out[row, k] = factor * (p - (k == label[row]))
+            out[row, n + k] = max(factor * factor * p * (1 - p), least)
 
 
 def _by_autograd(goal: Objective, raw: Array, target: Array) -> tuple[Array, Array]:

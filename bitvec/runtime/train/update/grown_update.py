@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
@@ -74,15 +74,15 @@ def require_growable(forest: Forest, trainable: Iterable[str]) -> None:
 class Scene:
     """Rows that members are fitted to, and behind them those that only judge, of weight 0."""
 
-    forest: Forest
     data: Data
     rows: Rows
     n_judged: int
+    reached: Callable[[], LeafDesign]
 
-    @cached_property
+    @property
     def table(self) -> LeafDesign:
         """The old leaves that rows reach."""
-        return anchored_leaves.table(self.forest, self.data)
+        return self.reached()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,6 +176,14 @@ class Growing:
         """The new rows, with those that judge."""
         return self._scene(self.mixes[-1].fit, self.held_out)
 
+    def _whole_scene(self, mix: int) -> Scene:
+        """Return all rows of a mix; those of `scene`, read already, where they are the same."""
+        every, seen = self.mixes[mix].every, self.scene.data
+        if not np.array_equal(every.X, seen.X, equal_nan=True):
+            return self._scene(every, None)
+        rows = replace(self.scene.rows, weight=every.weight)
+        return replace(self.scene, data=every, rows=rows, n_judged=0)
+
     def _scene(self, fit: Data, judged: Data | None) -> Scene:
         data, n = fit, 0
         if judged is not None:
@@ -186,7 +194,8 @@ class Growing:
                 np.concatenate([fit.weight, np.zeros(n)]),
             )
         columns = self.bins.columns(data.X, self.sign)
-        return Scene(self.forest, data, Rows(columns, data.target, data.weight), n)
+        reached = cache(lambda: anchored_leaves.table(self.forest, data))
+        return Scene(data, Rows(columns, data.target, data.weight), n, reached)
 
     def _member(
         self, scene: Scene, share: float, pull: float, mix: int, growth: Growth | None
@@ -245,7 +254,7 @@ class Growing:
     def refitted(self, grown: Grown) -> Grown | None:
         """Return the same blend, fitted to all rows; None where time is over before."""
         again = []
-        scenes = cache(lambda mix: self._scene(self.mixes[mix].every, None))
+        scenes = cache(self._whole_scene)
         for member, weight in grown.blend:
             if time.monotonic() > self.deadline:
                 return None

@@ -195,9 +195,12 @@ def update(
         else:
             chosen = tried[-1] if grown else run.chosen(tried)
         if judged is not forest and refit:
-            last = way.refitted(grown) if grown else None
-            again = run.sound(last.forest) if last else run.refitted(chosen, deadline)
-            grown = grown if again is None else last
+            if grown is None:
+                again = run.refitted(chosen, deadline)
+            else:
+                last = way.refitted(grown)
+                again = None if last is None else run.sound(last.forest)
+                grown = grown if again is None else last
             result = judged if again is None else again
             notes += [OUT_OF_TIME] if again is None else []
     held_out, old = run.rows.held_out, run.rows.old
