@@ -84,6 +84,35 @@ def test_the_updated_file_answers_as_the_forest(make, suffix, n_classes, grow, t
     assert bitvec.update(again, X, np.minimum(y, n_classes - 1)) is not None  # and so on each month
 
 
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"num_parallel_tree": 2, "subsample": 0.5},
+        {"booster": "dart", "rate_drop": 0.3},
+        {"objective": "count:poisson"},
+        {"objective": "multi:softprob", "num_class": 3, "multi_strategy": "multi_output_tree"},
+    ],
+)
+def test_boosters_of_every_kind_grow_month_after_month(options, tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    X, y = rows(0)
+    options = {"nthread": 1, "max_depth": 3, **options}
+    path = tmp_path / "model.ubj"
+    xgboost.train(options, xgboost.DMatrix(X, y), 6).save_model(path)
+    for seed in (1, 2):
+        forest, (Z, z) = bitvec.convert(path), rows(seed)
+        found = bitvec.update(forest, Z, z, grow=8)
+        back_to(path).write(found.forest, path)
+        margins = xgboost.Booster({"nthread": 1}, model_file=path).predict(
+            xgboost.DMatrix(Z), output_margin=True
+        )
+        raw = bitvec.compile(found.forest, n_jobs=1).raw(Z)
+        assert np.array_equal(margins.reshape(len(Z), -1), raw)
+    assert found.growth.trees_added or not found.updated
+
+
 def test_a_saved_forest_is_written_back_as_one(tmp_path):
     stump = bitvec.Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [0.0, 1.0])
     bitvec.save(stump, tmp_path / "stump.safetensors")
