@@ -15,7 +15,7 @@ MOST_BINS = 64
 SMOOTH = 10.0
 """Added to the second derivatives of a category where categories are put in order."""
 LEAST_HESSIAN = 1e-3
-"""Of each side of a split, as LightGBM has it."""
+"""Sum of second derivatives on each side of a split, as LightGBM has it."""
 
 
 class Columns(NamedTuple):

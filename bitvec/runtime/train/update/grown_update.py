@@ -36,7 +36,7 @@ ROUNDS, EVERY, PATIENCE = 100, 2, 16
 PULLS = (300.0, 30.0, 0.0)
 """Under which old leaves are refreshed, in rows."""
 SHARES = (0.0, 1.0, 0.5)
-"""Of old answers, behind which new trees are grown."""
+"""Parts of old answers behind which new trees are grown."""
 SMALL, LEAST, MOST = 8, 4, 64
 """Leaves of small trees, and least and most of the others, which are of the size of the old."""
 BLEND = "a blend"
