@@ -167,9 +167,9 @@ def command(
     """Move thresholds and leaves to the rows of DATA, and write the model in its own format.
 
     The trees stay as they are but with --grow, and the leaves are held to where they were as
-    strongly as new rows, held out, want it. Nothing is written over before all is done. Where nothing was clearly better
-    on these rows, OUT holds the model as it was. Needs torch. Exit status 1: the certificate
-    failed, and nothing was written.
+    strongly as new rows, held out, want it. Nothing is written over before all is done. Where
+    nothing was clearly better on these rows, OUT holds the model as it was. Needs torch. Exit
+    status 1: the certificate failed, and nothing was written.
 
     \b
     Examples:
