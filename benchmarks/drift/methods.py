@@ -195,6 +195,8 @@ class ContinuedXgboost(Refreshed):
 class Updated(Frozen):
     """`bitvec.update` of the LightGBM model, with the newest block alone."""
 
+    grow = False
+
     def __init__(self, stream: Stream, seed: int) -> None:
         super().__init__(stream, seed)
         self.forest = bitvec.convert(self.booster)
@@ -202,7 +204,7 @@ class Updated(Frozen):
 
     def learn(self, X: Array, y: Array) -> None:
         """Update the forest."""
-        self.forest = bitvec.update(self.forest, X, y, seed=self.seed).forest
+        self.forest = bitvec.update(self.forest, X, y, grow=self.grow, seed=self.seed).forest
 
     def answer(self, X: Array) -> Array:
         """Return what the forest predicts."""
@@ -219,16 +221,38 @@ class Updated(Frozen):
 class UpdatedWindow(Updated):
     """`bitvec.update` that may replay the window: the newest rows choose."""
 
+    n_blocks: int | None = WINDOW - 1
+
     def __init__(self, stream: Stream, seed: int) -> None:
         super().__init__(stream, seed)
         self.seen: list[Rows] = [stream.first()]
 
     def learn(self, X: Array, y: Array) -> None:
         """Update the forest."""
-        old = _joined(self.seen[-(WINDOW - 1) :])
+        old = _joined(self.seen if self.n_blocks is None else self.seen[-self.n_blocks :])
         self.seen.append((X, y))
-        found = bitvec.update(self.forest, X, y, replay=old, replay_weight="auto", seed=self.seed)
+        found = bitvec.update(
+            self.forest, X, y, replay=old, replay_weight="auto", grow=self.grow, seed=self.seed
+        )
         self.forest = found.forest
+
+
+class Grown(Updated):
+    """`bitvec.update` that may add and drop trees, with the newest block alone."""
+
+    grow = True
+
+
+class GrownWindow(UpdatedWindow):
+    """The same, which may replay the window."""
+
+    grow = True
+
+
+class GrownAll(GrownWindow):
+    """The same, which may replay all rows so far."""
+
+    n_blocks = None
 
 
 class RiverForest:
@@ -264,6 +288,8 @@ class RiverForest:
 
 
 UPDATE, UPDATE_WINDOW = "bitvec.update", "bitvec.update, may replay the window"
+GROW = "bitvec.update, grow"
+GROW_WINDOW, GROW_ALL = (f"{GROW}, may replay {rows}" for rows in ("the window", "all rows"))
 METHODS: Final[dict[str, Callable[[Stream, int], Method]]] = {
     "no update": Frozen,
     "LightGBM refit": Refit,
@@ -276,5 +302,8 @@ METHODS: Final[dict[str, Callable[[Stream, int], Method]]] = {
     "river ARF": RiverForest,
     UPDATE: Updated,
     UPDATE_WINDOW: UpdatedWindow,
+    GROW: Grown,
+    GROW_WINDOW: GrownWindow,
+    GROW_ALL: GrownAll,
 }
 """By name; those of this package come last."""

@@ -1,8 +1,9 @@
-"""`bitvec update`: move a model's thresholds and leaves to new rows, in its own format."""
+"""`bitvec update`: move a model to new rows, in its own format."""
 
 from __future__ import annotations
 
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +118,15 @@ METRICS = ("auto", "log_loss", "accuracy", "balanced_accuracy", "f1", "auc", "rm
     help="Of the joint training; by default one for 50 rows, from 60 to 120.",
 )
 @click.option(
+    "--grow",
+    is_flag=False,
+    flag_value=100,
+    type=click.IntRange(min=1),
+    metavar="[ROUNDS]",
+    help="Add new trees where the loss asks for them, up to so many rounds (100) a candidate, and "
+    "drop faded ones, in place of the joint training; of boosters.",
+)
+@click.option(
     "--refit/--no-refit",
     default=True,
     show_default=True,
@@ -151,19 +161,21 @@ def command(
     allow_values_only: bool,
     header: bool | None,
     as_json: bool,
+    grow: int | None,
     **given: Any,
 ) -> None:
     """Move thresholds and leaves to the rows of DATA, and write the model in its own format.
 
-    The trees stay as they are, and the leaves are held to where they were as strongly as new rows,
-    held out, want it. Nothing is written over before all is done. Where nothing was clearly better
-    on these rows, OUT holds the model as it was. Needs torch. Exit status 1: the certificate
-    failed, and nothing was written.
+    The trees stay as they are but with --grow, and the leaves are held to where they were as
+    strongly as new rows, held out, want it. Nothing is written over before all is done. Where
+    nothing was clearly better on these rows, OUT holds the model as it was. Needs torch. Exit
+    status 1: the certificate failed, and nothing was written.
 
     \b
     Examples:
         bitvec update model.ubj new.parquet --target y -o model.ubj
         bitvec update model.txt new.csv --target y --replay old.csv -o newer.txt --certify
+        bitvec update model.txt new.csv --target y --grow -o newer.txt
     """
     from bitvec.runtime.export.write_back import back_to
 
@@ -191,7 +203,15 @@ def command(
 
     with watch("updating", quiet=as_json) as told:
         result = bitvec.update(
-            forest, X, y, replay=old, sample_weight=weight, validation=by, progress=told, **given
+            forest,
+            X,
+            y,
+            replay=old,
+            sample_weight=weight,
+            validation=by,
+            progress=told,
+            grow=grow or False,
+            **given,
         )
     certificate = None
     if proves:
@@ -244,6 +264,7 @@ def _report(result: UpdateResult, out: Path, certificate: Any, as_json: bool) ->
                 "tried": [trial.record() for trial in result.tried],
                 "refitted": result.refitted,
                 "moved": {name: getattr(moved, name) for name in moved.__dataclass_fields__},
+                "growth": asdict(result.growth),
                 "seconds": result.seconds,
                 "certificate": None if certificate is None else certificate.grade,
                 "monotone": result.monotone,
@@ -259,6 +280,8 @@ def _report(result: UpdateResult, out: Path, certificate: Any, as_json: bool) ->
     _compare("held-out rows", result.before, result.after)
     _compare("old rows", result.old_before, result.old_after)
     click.echo(str(result.moved))
+    if result.growth.trees_added or result.growth.trees_dropped:
+        click.echo(str(result.growth))
     if result.monotone is not None:
         click.echo(f"monotone, checked tree by tree: {directions_text(result.monotone)}")
     if result.note:

@@ -56,6 +56,21 @@ def test_the_report_is_for_people_too(run: Run, desk: Path) -> None:
     assert api.convert(desk / "new.json").n_trees == 12
 
 
+def test_a_model_grows(run: Run, desk: Path, models: dict[str, Any]) -> None:
+    models["cancer"].assign(y=1 - models["cancer_y"]).to_parquet(desk / "new.parquet")
+    given = ("update", "cancer.ubj", "new.parquet", "--target", "y", "--grow", 4, "-o", "grown.ubj")
+    result = run(*given, "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    added = told["growth"]["trees_added"] - told["growth"]["trees_dropped"]
+    assert told["growth"]["trees_added"] > 0
+    forests = [api.convert(desk / name) for name in ("cancer.ubj", "grown.ubj")]
+    assert forests[1].n_trees == forests[0].n_trees + added
+    plain = run(*given)
+    assert "leaves added; " in plain.stdout
+    assert "a blend: " in plain.stdout
+
+
 def test_rows_are_chosen_by_a_file(run: Run, desk: Path) -> None:
     result = run(*UPDATE, "-o", "new.ubj", "--validation", "cancer-y.csv", "--no-refit", "--json")
     assert not json.loads(result.stdout)["refitted"]

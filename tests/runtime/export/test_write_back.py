@@ -49,20 +49,22 @@ def lightgbm_file(path, n_classes):
     return margins
 
 
+@pytest.mark.parametrize("grow", [False, 8])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(
     ("make", "suffix"), [(xgboost_file, ".ubj"), (xgboost_file, ".json"), (lightgbm_file, ".txt")]
 )
-def test_the_updated_file_answers_as_the_forest(make, suffix, n_classes, tmp_path):
+def test_the_updated_file_answers_as_the_forest(make, suffix, n_classes, grow, tmp_path):
     path = tmp_path / f"model{suffix}"
     answers = make(path, n_classes)
     back, forest = back_to(path), bitvec.convert(path)
     back.require(forest)
     X, y = rows(1)
-    result = bitvec.update(forest, X, np.minimum(y, n_classes - 1))
+    result = bitvec.update(forest, X, np.minimum(y, n_classes - 1), grow=grow)
     assert result.updated
+    assert bool(result.growth.trees_added) == bool(grow)
     # Which of both move depends on the trees, and so on the version of the library.
-    assert result.moved.thresholds + result.moved.leaves > 0
+    assert grow or result.moved.thresholds + result.moved.leaves > 0
     back.write(result.forest, path)
     predictor = bitvec.compile(result.forest, n_jobs=1)
     Z = rows(2)[0]
@@ -78,7 +80,37 @@ def test_the_updated_file_answers_as_the_forest(make, suffix, n_classes, tmp_pat
     again = bitvec.convert(path)
     assert again.tests.b.tobytes() == result.forest.tests.b.tobytes()
     assert again.leaves.v.tobytes() == result.forest.leaves.v.tobytes()
+    assert np.array_equal(bitvec.compile(again).raw(Z), ours)
     assert bitvec.update(again, X, np.minimum(y, n_classes - 1)) is not None  # and so on each month
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"num_parallel_tree": 2, "subsample": 0.5},
+        {"booster": "dart", "rate_drop": 0.3},
+        {"objective": "count:poisson"},
+        {"objective": "multi:softprob", "num_class": 3, "multi_strategy": "multi_output_tree"},
+    ],
+)
+def test_boosters_of_every_kind_grow_month_after_month(options, tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    X, y = rows(0)
+    options = {"nthread": 1, "max_depth": 3, **options}
+    path = tmp_path / "model.ubj"
+    xgboost.train(options, xgboost.DMatrix(X, y), 6).save_model(path)
+    for seed in (1, 2):
+        forest, (Z, z) = bitvec.convert(path), rows(seed)
+        found = bitvec.update(forest, Z, z, grow=8)
+        back_to(path).write(found.forest, path)
+        margins = xgboost.Booster({"nthread": 1}, model_file=path).predict(
+            xgboost.DMatrix(Z), output_margin=True
+        )
+        raw = bitvec.compile(found.forest, n_jobs=1).raw(Z)
+        assert np.array_equal(margins.reshape(len(Z), -1), raw)
+    assert found.growth.trees_added or not found.updated
 
 
 def test_a_saved_forest_is_written_back_as_one(tmp_path):
@@ -122,9 +154,45 @@ def onnx_file(folder):
     return bitvec.export(bitvec.convert(folder / "model.ubj"), folder / "model.onnx", leaves=True)
 
 
+def histogram_file(folder):
+    skops = pytest.importorskip("skops.io")
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    X, y = rows(0)
+    path = folder / "model.skops"
+    skops.dump(HistGradientBoostingClassifier(max_iter=5, early_stopping=False).fit(X, y), path)
+    return path
+
+
+def gradient_file(folder):
+    skops = pytest.importorskip("skops.io")
+    from sklearn.ensemble import GradientBoostingClassifier
+
+    X, y = rows(0)
+    path = folder / "model.skops"
+    skops.dump(GradientBoostingClassifier(n_estimators=5).fit(np.nan_to_num(X), y), path)
+    return path
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("make", [sklearn_file, treelite_file, onnx_file])
-def test_other_formats_come_back_certified(make, tmp_path):
+@pytest.mark.parametrize("grow", [False, 8])
+@pytest.mark.parametrize("make", [histogram_file, gradient_file, treelite_file, onnx_file])
+def test_boosters_of_other_formats_come_back_certified(make, grow, tmp_path):
+    path = make(tmp_path)
+    forest, (X, y) = bitvec.convert(path), rows(1)
+    X = np.nan_to_num(X) if make is gradient_file else X
+    result = bitvec.update(forest, X, forest.output.classes[0][y], grow=grow)
+    assert bool(result.growth.trees_added) == bool(grow)
+    back_to(path).write(result.forest, path)
+    certificate = bitvec.certify(
+        result.forest, path, exported=True, progress=False, allow_values_only=True
+    )
+    assert certificate.passed
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("make", [sklearn_file])
+def test_forests_of_sklearn_come_back_certified(make, tmp_path):
     path = make(tmp_path)
     back, forest = back_to(path), bitvec.convert(path)
     back.require(forest)

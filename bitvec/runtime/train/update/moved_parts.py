@@ -44,10 +44,14 @@ class Moved:
 
 def moved(before: Forest, after: Forest, X: Array) -> Moved:
     """Return what differs between two forests of the same trees, on rows of theirs."""
+    if not before.n_trees:
+        return Moved(0, 0, 0.0, 0, 0, 0.0, 0.0)
     b = _changes(before.tests.b, after.tests.b)
     v = _changes(before.leaves.v, after.leaves.v).max(axis=1)
-    exits = [for_one_call(forest, len(X)).exit_leaves(X) for forest in (before, after)]
-    other = exits[0] != exits[1]
+    other = np.zeros(0, bool)
+    if b.any():  # else each row goes where it went
+        exits = [for_one_call(forest, len(X)).exit_leaves(X) for forest in (before, after)]
+        other = exits[0] != exits[1]
     return Moved(
         int(np.count_nonzero(b)),
         before.n_nodes,

@@ -15,9 +15,17 @@ from bitvec.core.forest import Forest, require_forest
 from bitvec.runtime.train.monotone import CUT, Monotone
 from bitvec.runtime.train.retrain.history import History
 from bitvec.runtime.train.retrain.recipe import Progress, few_threads
-from bitvec.runtime.train.update.moved_parts import moved
-from bitvec.runtime.train.update.update_result import OUT_OF_TIME, UNCHANGED, Trial, UpdateResult
-from bitvec.runtime.train.update.update_run import AS_IT_WAS, MOVES, prepare
+from bitvec.runtime.train.update.grown_update import Growing, Grown, most_rounds, require_growable
+from bitvec.runtime.train.update.moved_parts import Moved, moved
+from bitvec.runtime.train.update.update_result import (
+    OUT_OF_TIME,
+    UNCHANGED,
+    Growth,
+    Trial,
+    UpdateResult,
+    growth_of,
+)
+from bitvec.runtime.train.update.update_run import AS_IT_WAS, MOVES, Run, prepare
 
 
 def update(
@@ -36,6 +44,7 @@ def update(
     metrics: Mapping[str, Callable[[Array, Array], float]] | None = None,
     monotone: Mapping[Any, int] | Sequence[int] | None = None,
     steps: int | None = None,
+    grow: bool | int = False,
     refit: bool = True,
     budget: float | None = None,
     seed: int = 0,
@@ -85,6 +94,9 @@ def update(
         where it does not keep them.
     steps : int, optional
         Of the joint training; by default one for 50 rows, from 60 to 120.
+    grow : bool or int
+        Whether trees may be added and faded ones dropped, in place of the joint training: True, or
+        the most rounds of new trees that a candidate may have, 100 by default. Of sums of trees.
     refit : bool
         Whether the chosen recipe is fitted once more to all rows, if a share was held out.
     budget : float, optional
@@ -94,7 +106,7 @@ def update(
     device : torch.device or str, optional
         Where torch trains.
     progress : callable, optional
-        Called with each `Evaluation`, whose stage is "leaves", "soft" or "refit".
+        Called with each `Evaluation`, whose stage is "leaves", "soft" or "trees".
 
     Returns
     -------
@@ -106,7 +118,8 @@ def update(
         If rows are of another schema, labels are missing or unknown (an update adds no class), or
         an option is out of place.
     UnsupportedModelError
-        If the forest cannot be relaxed or has linear leaves, or no check can prove `monotone`.
+        If the forest cannot be relaxed or has linear leaves, no check can prove `monotone`, or it
+        may grow and is no sum of trees.
 
     Notes
     -----
@@ -114,6 +127,12 @@ def update(
     ones of several strengths, a convex problem (see `anchored_leaves`); and thresholds and leaves
     trained together from the old ones on through the soft path, under the best of these pulls (see
     `anchored_training`).
+
+    Where the forest may grow, they are instead: old leaves refreshed tree by tree under pulls; new
+    trees of the size of the old ones, and small ones, alone, behind the refreshed ones and behind
+    half of the old ones, as many rounds as the rows held out want; and with replayed rows that may
+    be dropped, new trees fitted to these too. Their best mean (see `forest_blend`) is the
+    candidate: old leaves are scaled and added, new trees stand behind them.
 
     Examples
     --------
@@ -129,6 +148,9 @@ def update(
     require_forest(forest)
     refit = options.flag("refit", refit)
     deadline = np.inf if budget is None else began + options.positive("budget", budget)
+    most = most_rounds(grow)
+    if most:
+        require_growable(forest, trainable)
     given, keeps = forest, Monotone.of(forest, monotone)
     forest = forest if keeps is None else keeps.kept(forest)
     run = prepare(
@@ -157,24 +179,28 @@ def update(
     tried = [Trial(AS_IT_WAS, np.nan, np.nan, 0, 0, run.choice.start_score, 0.0)]
     notes: list[str] = [] if forest is given else [CUT]
     with few_threads(forest.n_trees * max(len(mix.fit) for mix in mixes), run.device):
-        for mix in mixes if "v" in run.names else ():
-            if len(tried) == 1 or time.monotonic() < deadline:
-                tried.append(run.tried_leaves(mix, deadline))
-        if "b" in run.names and forest.n_nodes and time.monotonic() < deadline:
-            now = time.monotonic()
-            # As much time again is left for the fit to all rows.
-            end = now + (0.5 if refit else 1.0) * (deadline - now)
-            trial, stopped = run.tried_training(tried[1:], end)
-            tried.append(trial)
-            notes += [stopped] if stopped else []
+        way = Growing.of(run, None if keeps is None else keeps.signs, most, deadline)
+        grown = None
+        if most:
+            members = way.members()
+            grown = way.offered(members)
+            tried += way.trials(members, grown)
+        else:
+            notes += _moves(run, tried, refit, deadline)
         judged = result = run.choice.settled
         chosen = tried[0]
         if judged is forest:
             notes.append(UNCHANGED)
+            grown = None
         else:
-            chosen = run.chosen(tried)
+            chosen = tried[-1] if grown else run.chosen(tried)
         if judged is not forest and refit:
-            again = run.refitted(chosen, deadline)
+            if grown is None:
+                again = run.refitted(chosen, deadline)
+            else:
+                last = way.refitted(grown)
+                again = None if last is None else run.sound(last.forest)
+                grown = grown if again is None else last
             result = judged if again is None else again
             notes += [OUT_OF_TIME] if again is None else []
     held_out, old = run.rows.held_out, run.rows.old
@@ -191,9 +217,32 @@ def update(
         chosen=chosen,
         tried=tuple(tried),
         refitted=result is not judged,
-        moved=moved(given, result, run.rows.new.X),
+        moved=_moved(given, result, grown, run.rows.new.X),
         seconds=time.monotonic() - began,
         history=History(run.choice.history, run.metric),
+        growth=growth_of(given, result, grown.drop) if grown else Growth(0, 0, 0, 0),
         note=" ".join(notes),
         monotone=None if keeps is None else keeps.proved(result),
     )
+
+
+def _moves(run: Run, tried: list[Trial], refit: bool, deadline: float) -> list[str]:
+    """Offer other leaves and thresholds, and return notes; `tried` is added to."""
+    for mix in run.rows.mixes if "v" in run.names else ():
+        if len(tried) == 1 or time.monotonic() < deadline:
+            tried.append(run.tried_leaves(mix, deadline))
+    if "b" not in run.names or not run.forest.n_nodes or time.monotonic() >= deadline:
+        return []
+    now = time.monotonic()
+    # As much time again is left for the fit to all rows.
+    end = now + (0.5 if refit else 1.0) * (deadline - now)
+    trial, stopped = run.tried_training(tried[1:], end)
+    tried.append(trial)
+    return [stopped] if stopped else []
+
+
+def _moved(before: Forest, after: Forest, grown: Grown | None, X: Array) -> Moved:
+    if grown is None:
+        return moved(before, after, X)
+    stays = np.flatnonzero(~grown.drop)
+    return moved(before.take(stays), after.take(np.arange(len(stays))), X)

@@ -85,6 +85,11 @@ class Choice(Selection):
         self.found_at = evaluation if accepted else self.found_at
         return evaluation
 
+    def score_of(self, raw: Array) -> float:
+        """Return the score of raw scores of the rows held out, without keeping anything."""
+        raw = raw.astype(self.start.output.dtype, copy=False)
+        return self._mean(self._scores(raw)) if self._measure is None else self._measure(raw)
+
     @property
     def settled(self) -> Forest:
         """The best candidate where it is clearly better than the start, else the start."""

@@ -108,7 +108,7 @@ class Run:
                 self.forest, self.objective, data, reached
             ):
                 if pull == chosen.pull:
-                    return self._sound(self.repair(candidate))
+                    return self.sound(candidate)
                 if time.monotonic() > deadline:
                     return None
             return None
@@ -117,9 +117,11 @@ class Run:
         training = replace(training, progress=None)
         training.run(data, again, until=chosen.step, deadline=deadline)
         reached_step = again.history[-1].step
-        return self._sound(again.latest) if reached_step == chosen.step else None
+        return self.sound(again.latest) if reached_step == chosen.step else None
 
-    def _sound(self, candidate: Forest) -> Forest | None:
+    def sound(self, candidate: Forest) -> Forest | None:
+        """Return a candidate, repaired, if its leaves are as those of the forest."""
+        candidate = self.repair(candidate)
         return candidate if self.choice.is_sound(candidate) else None
 
     def _training(self, data: Data, pull: float, steps: int) -> AnchoredTraining:

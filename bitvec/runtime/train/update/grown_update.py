@@ -1,0 +1,313 @@
+"""Growth in an update: old leaves refreshed, new trees behind them or alone, and their blend."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+from bitvec.core import options
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.output import Aggregate
+from bitvec.core.source import retrained_source
+from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.runtime.train.grow.appended_trees import NewTree, appended, kept
+from bitvec.runtime.train.grow.column_bins import Bins
+from bitvec.runtime.train.grow.faded_trees import faded
+from bitvec.runtime.train.grow.newton_rounds import Growth, Rows, constant, rounds
+from bitvec.runtime.train.grow.refreshed_leaves import refreshed
+from bitvec.runtime.train.relax.aggregation import divisor
+from bitvec.runtime.train.retrain.leaf_design import LeafDesign
+from bitvec.runtime.train.retrain.objective import Objective
+from bitvec.runtime.train.retrain.training_data import Data
+from bitvec.runtime.train.update import anchored_leaves
+from bitvec.runtime.train.update.forest_blend import Member, weights
+from bitvec.runtime.train.update.update_choice import Choice
+from bitvec.runtime.train.update.update_result import Trial
+from bitvec.runtime.train.update.update_run import Run
+
+ROUNDS, EVERY, PATIENCE = 100, 2, 16
+"""Rounds at most, by default; after how many they are judged; and for how many no better."""
+PULLS = (300.0, 30.0, 0.0)
+"""Under which old leaves are refreshed, in rows."""
+SHARES = (0.0, 1.0, 0.5)
+"""Parts of old answers behind which new trees are grown."""
+SMALL, LEAST, MOST = 8, 4, 64
+"""Leaves of small trees, and least and most of the others, which are of the size of the old."""
+BLEND = "a blend"
+STAGE = "trees"
+
+
+def most_rounds(grow: Any) -> int:
+    """Return how many rounds of trees an update may add for each member, 0 for none."""
+    if isinstance(grow, (bool, np.bool_)):
+        return ROUNDS if grow else 0
+    return options.whole("grow", grow)
+
+
+def require_growable(forest: Forest, trainable: Iterable[str]) -> None:
+    """Refuse a forest that no tree can be added to, and leaves that may not move.
+
+    Raises
+    ------
+    UnsupportedModelError, InputError
+    """
+    if "v" not in tuple(trainable):
+        raise InputError(
+            f"`trainable` must name v where a forest may grow, got {trainable!r}: old leaves are "
+            "scaled as new trees come."
+        )
+    if forest.output.aggregate is not Aggregate.SUM or forest.feature_map is not None:
+        got = "a feature map" if forest.feature_map is not None else f"a {forest.output.aggregate}"
+        raise UnsupportedModelError(
+            "a forest that grows must be a sum of trees that read X itself, as boosters are, got "
+            f"{got}: leave `grow` out, or fit the model anew."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Rows that members are fitted to, and behind them those that only judge, of weight 0."""
+
+    data: Data
+    rows: Rows
+    n_judged: int
+    reached: Callable[[], LeafDesign]
+
+    @property
+    def table(self) -> LeafDesign:
+        """The old leaves that rows reach."""
+        return self.reached()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grown:
+    """A blend as one forest.
+
+    Parameters
+    ----------
+    forest : Forest
+    drop : bool, (n_old_trees,)
+        Which old trees it lacks.
+    blend : tuple of (Member, float)
+        What it is made of, with weights.
+    """
+
+    forest: Forest
+    drop: Array
+    blend: tuple[tuple[Member, float], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Growing:
+    """Growth of one forest.
+
+    Parameters
+    ----------
+    most : int
+        Rounds.
+    sign : int8, (n_features,)
+        How raw scores go along each column.
+    """
+
+    forest: Forest
+    goal: Objective
+    mixes: tuple[Any, ...]
+    choice: Choice
+    held_out: Data
+    sign: Array
+    most: int
+    seed: int
+    deadline: float
+
+    @classmethod
+    def of(cls, run: Run, signs: Array | None, most: int, deadline: float) -> Growing:
+        """Return the growth of an update whose rows are read."""
+        sign = np.zeros(run.forest.n_features, np.int8) if signs is None else signs
+        rows = run.rows
+        return cls(
+            run.forest, run.objective, rows.mixes, run.choice, rows.held_out, sign, most, run.seed,
+            deadline,
+        )  # fmt: skip
+
+    @cached_property
+    def bins(self) -> Bins:
+        """Bins of the widest mix."""
+        return Bins.of(self.forest, self.mixes[0].fit.X)
+
+    @cached_property
+    def vectors(self) -> bool:
+        """True if a tree adds to all outputs."""
+        return self.forest.leaves.output is None
+
+    def members(self) -> list[Member]:
+        """Return all that are tried, the forest as it was first."""
+        old = self.forest.leaves.v.astype(np.float64)
+        sizes = [Growth(leaves=self._leaves())]
+        if sizes[0].leaves > SMALL:
+            sizes.append(Growth(leaves=SMALL))
+        last = len(self.mixes) - 1
+        scene = self.scene
+        found = [self._member(scene, 1.0, np.nan, last, None)]
+        found += [self._member(scene, 1.0, pull, last, None) for pull in PULLS if old.size]
+        pull = max(found, key=lambda member: member.score).pull
+        for share in SHARES if old.size else SHARES[:1]:
+            for growth in sizes:
+                if time.monotonic() < self.deadline:
+                    under = pull if share == 1 else np.nan
+                    found.append(self._member(scene, share, under, last, growth))
+        for number, mix in enumerate(self.mixes[:-1]):
+            if time.monotonic() < self.deadline:
+                wide = self._scene(mix.fit, self.held_out)
+                found.append(self._member(wide, 0.0, np.nan, number, sizes[0]))
+        return found
+
+    def _leaves(self) -> int:
+        sizes = np.diff(self.forest.bitvectors.leaf_ptr)
+        return int(np.clip(sizes.max(initial=LEAST), LEAST, MOST))
+
+    @cached_property
+    def scene(self) -> Scene:
+        """The new rows, with those that judge."""
+        return self._scene(self.mixes[-1].fit, self.held_out)
+
+    def _whole_scene(self, mix: int) -> Scene:
+        """Return all rows of a mix; those of `scene`, read already, where they are the same."""
+        every, seen = self.mixes[mix].every, self.scene.data
+        if not np.array_equal(every.X, seen.X, equal_nan=True):
+            return self._scene(every, None)
+        rows = replace(self.scene.rows, weight=every.weight)
+        return replace(self.scene, data=every, rows=rows, n_judged=0)
+
+    def _scene(self, fit: Data, judged: Data | None) -> Scene:
+        data, n = fit, 0
+        if judged is not None:
+            n = len(judged)
+            data = Data(
+                np.concatenate([fit.X, judged.X]),
+                np.concatenate([fit.target, judged.target]),
+                np.concatenate([fit.weight, np.zeros(n)]),
+            )
+        columns = self.bins.columns(data.X, self.sign)
+        reached = cache(lambda: anchored_leaves.table(self.forest, data))
+        return Scene(data, Rows(columns, data.target, data.weight), n, reached)
+
+    def _member(
+        self, scene: Scene, share: float, pull: float, mix: int, growth: Growth | None
+    ) -> Member:
+        began, n = time.monotonic(), scene.n_judged
+        v, raw, shift = self._start(scene, share, pull)
+        held = raw[-n:].copy()
+        score, at = self.choice.score_of(held), 0
+        made: list[list[NewTree]] = []
+        if growth is not None:
+            score = score if share > 0 else -np.inf
+            for number, trees in enumerate(self._rounds(scene, raw, shift, growth), start=1):
+                made.append(trees)
+                is_last = number == self.most or time.monotonic() > self.deadline
+                if number % EVERY == 0 or is_last:
+                    now = self.choice.score_of(raw[-n:])
+                    if now > score or (share == 0 and at == 0):
+                        score, at, held = now, number, raw[-n:].copy()
+                if is_last or number - at >= PATIENCE:
+                    break
+        seconds = time.monotonic() - began
+        return Member(share, pull, mix, growth, v, tuple(made[:at]), held, score, seconds)
+
+    def _start(self, scene: Scene, share: float, pull: float) -> tuple[Array, Array, Array]:
+        """Return old leaves, raw scores of the rows, and what of these is in no tree."""
+        base = self.forest.output.base_score.astype(np.float64)
+        old = self.forest.leaves.v.astype(np.float64)
+        if share == 0:
+            raw = np.tile(base, (len(scene.data), 1))
+            shift = constant(self.goal, raw, scene.rows)
+            return np.zeros_like(old), raw + shift, shift
+        if np.isnan(pull):
+            raw = scene.table.raw(old) + base
+        else:
+            data = scene.data
+            old, raw = refreshed(
+                self.forest, scene.table, self.goal, data.target, data.weight, pull
+            )
+        return share * old, base + share * (raw - base), np.zeros_like(base)
+
+    def _rounds(
+        self, scene: Scene, raw: Array, shift: Array, growth: Growth
+    ) -> Iterator[list[NewTree]]:
+        return rounds(
+            self.goal, scene.rows, raw, growth, vectors=self.vectors, seed=self.seed, shift=shift
+        )
+
+    def offered(self, members: list[Member]) -> Grown:
+        """Offer the best blend to the choice, and return it."""
+        share = weights(members, self.choice.score_of)
+        blend = [(members[k], float(share[k])) for k in np.flatnonzero(share)]
+        found = self._forest(blend, self.scene)
+        self.choice.consider(found.forest, STAGE, len(blend), len(members))
+        return found
+
+    def refitted(self, grown: Grown) -> Grown | None:
+        """Return the same blend, fitted to all rows; None where time is over before."""
+        again = []
+        scenes = cache(self._whole_scene)
+        for member, weight in grown.blend:
+            if time.monotonic() > self.deadline:
+                return None
+            scene = scenes(member.mix)
+            v, raw, shift = self._start(scene, member.share, member.pull)
+            made: tuple[list[NewTree], ...] = ()
+            if member.growth is not None and member.rounds:
+                rounds_ = self._rounds(scene, raw, shift, member.growth)
+                made = tuple(next(rounds_) for _ in member.rounds)
+            again.append((replace(member, v=v, rounds=made), weight))
+        return self._forest(again, scenes(len(self.mixes) - 1))
+
+    def _forest(self, blend: list[tuple[Member, float]], scene: Scene) -> Grown:
+        """Return a blend as one forest, without old trees that have faded on some rows."""
+        forest, v = self.forest, np.zeros(self.forest.leaves.v.shape)
+        for member, weight in blend:
+            v += weight * member.v
+        with np.errstate(over="ignore"):  # what overflows is rejected by the choice
+            leaves = replace(forest.leaves, v=v.astype(forest.leaves.v.dtype))
+        forest = replace(forest, leaves=leaves, source=retrained_source(forest.source))
+        by = divisor(forest)
+        trees = [
+            _changed(tree, weight * by, 0 * by)
+            for member, weight in blend
+            for trees in member.rounds
+            for tree in trees
+        ]
+        drop = np.zeros(forest.n_trees, bool)
+        if trees:
+            drop, lacks = faded(forest, scene.table if np.any(v) else None, v)
+            a_round = 1 if self.vectors else forest.n_outputs
+            first = [_changed(tree, np.ones_like(by), lacks * by) for tree in trees[:a_round]]
+            trees = first + trees[a_round:]
+        forest = appended(kept(forest, np.flatnonzero(~drop)), trees, self.bins)
+        return Grown(forest, drop, tuple(blend))
+
+    def trials(self, members: list[Member], grown: Grown) -> list[Trial]:
+        """Return what was tried, the blend last."""
+        tried = [
+            Trial(
+                member.recipe, member.pull, self.mixes[member.mix].replay, len(member.rounds),
+                0 if member.growth is None else self.most, member.score, member.seconds,
+            )
+            for member in members[1:]
+        ]  # fmt: skip
+        main = max(grown.blend, key=lambda one: one[1])[0]
+        n = sum(len(member.rounds) for member, _ in grown.blend)
+        score, replay = self.choice.history[-1].score, self.mixes[main.mix].replay
+        seconds = sum(member.seconds for member in members)
+        return [*tried, Trial(BLEND, np.nan, replay, n, 0, score, seconds)]
+
+
+def _changed(tree: NewTree, factor: Array, shift: Array) -> NewTree:
+    """Return a tree whose leaves are multiplied, and shifted, by numbers of their output."""
+    at = slice(None) if tree.output < 0 else [tree.output]
+    return replace(tree, value=factor[at] * tree.value + shift[at])
