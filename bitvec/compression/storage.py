@@ -95,6 +95,9 @@ def on_grid(forest: Forest, bits: int) -> Forest:
         whole += place < lost[:, None]
         rounded = (whole / steps).astype(forest.leaves.v.dtype)
         return replace(forest, leaves=replace(forest.leaves, v=rounded))
+    if forest.output.aggregate is Aggregate.SUM:
+        forest = centred(forest)
+        v = forest.leaves.v.astype(np.float64)
     size = float(np.ptp(v))
     if not 0 < size < np.inf:
         return forest
@@ -103,6 +106,32 @@ def on_grid(forest: Forest, bits: int) -> Forest:
         step *= 2
     rounded = (np.round(v / step) * step + 0.0).astype(forest.leaves.v.dtype)
     return replace(forest, leaves=replace(forest.leaves, v=rounded))
+
+
+def centred(forest: Forest) -> Forest:
+    """Return a sum of trees whose leaves lie around 0, what they had in common in its base score.
+
+    LightGBM's first trees hold the mean of all targets: on one grid with them the small leaves of
+    later trees would be lost. Of each tree and output the middle of its range is moved.
+    """
+    output, leaves, ptr = forest.output, forest.leaves, forest.bitvectors.leaf_ptr
+    v = leaves.v.astype(np.float64)
+    if output.scale is not None or output.tree_weight is not None or not np.all(np.isfinite(v)):
+        return forest
+    middle = (
+        np.maximum.reduceat(v, ptr[:-1], axis=0) + np.minimum.reduceat(v, ptr[:-1], axis=0)
+    ) / 2
+    base = output.base_score.astype(np.float64)
+    if leaves.output is None:
+        base = base + middle.sum(axis=0)
+    else:
+        np.add.at(base, leaves.output[ptr[:-1]], middle[:, 0])
+    v = v - np.repeat(middle, np.diff(ptr), axis=0)
+    return replace(
+        forest,
+        leaves=replace(leaves, v=v.astype(leaves.v.dtype)),
+        output=replace(output, base_score=base.astype(output.base_score.dtype)),
+    )
 
 
 def one_way(forest: Forest, X: Array) -> Forest:
