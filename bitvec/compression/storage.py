@@ -57,10 +57,18 @@ class Storage:
 
     def __call__(self, forest: Forest, X: Array) -> Forest:
         """Return a plain forest in these forms; X, float32, says where thresholds may move."""
+        return self.rounded(self.moved(forest, X))
+
+    def moved(self, forest: Forest, X: Array) -> Forest:
+        """Return a plain forest whose thresholds are of this form, and its leaves as they were."""
         if self.leaf_bits is not None:
             forest = simple_thresholds(forest, X)
         if self.n_thresholds is not None:
             forest = shared_thresholds(one_way(forest, X), X, self.n_thresholds)
+        return forest
+
+    def rounded(self, forest: Forest) -> Forest:
+        """Return a forest whose leaves are of this form."""
         return forest if self.leaf_bits is None else on_grid(forest, self.leaf_bits)
 
 
