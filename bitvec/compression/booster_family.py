@@ -57,7 +57,9 @@ class BoosterRecipe:
             if self.pull is None:
                 return self.storage(part, problem.fit.X)
             moved = self.storage.moved(part, problem.fit.X)
-            return self.storage.rounded(dict(solved(problem, moved, self.pull)).get(self.pull, moved))
+            return self.storage.rounded(
+                dict(solved(problem, moved, self.pull)).get(self.pull, moved)
+            )
 
         found = largest(made, room.cost, min(self.rounds, whole.n_trees // each), room.limit)
         return None if found is None else found[1]
@@ -71,7 +73,9 @@ def first_rounds(forest: Forest, rounds: int, each: int) -> Forest:
 def solved(problem: Problem, forest: Forest, weakest: float) -> Iterator[tuple[float, Forest]]:
     """Yield (pull, forest) down to the weakest pull: leaves of all trees solved for together."""
     data = problem.fit
-    for pull, found in anchored(forest, loss_of(forest, data.target, "auto"), data, table(forest, data)):
+    for pull, found in anchored(
+        forest, loss_of(forest, data.target, "auto"), data, table(forest, data)
+    ):
         yield pull, problem.kept(found)
         if pull <= weakest:
             return
@@ -99,12 +103,12 @@ def boosted(library: str) -> Family:
             if boosters.draws(fit.setting) and not room.over():
                 bag = boosters.fitted(problem, fit.setting.in_bags())
                 best[bag.setting.group] = bag
-        small = [[*least(_boosted(problem, room, [fit], STORAGES[1:]))] for fit in best.values()]
-        found = [one for some in small for one in some]
-        for one in tuple(found):
-            if not room.over():
-                fit = best[one.again.setting.group]
-                found += least(_solved(problem, room, fit, one))
+        found = []
+        for fit in best.values():
+            for one in least(_boosted(problem, room, [fit], STORAGES[1:])):
+                found.append(one)
+                if isinstance(one.again, BoosterRecipe) and not room.over():
+                    found += least(_solved(problem, room, fit, one.again))
         yield from least(found)
 
     return family
@@ -133,9 +137,11 @@ def _boosted(
             yield candidate(problem, str(recipe), forest, recipe)
 
 
-def _solved(problem: Problem, room: Room, fit: Boosted, one: Candidate) -> Iterator[Candidate]:
-    """Yield the booster of a candidate with leaves solved for anew, while the loss falls."""
-    recipe, best = one.again, np.inf
+def _solved(
+    problem: Problem, room: Room, fit: Boosted, recipe: BoosterRecipe
+) -> Iterator[Candidate]:
+    """Yield the booster of a recipe with leaves solved for anew, while the loss falls."""
+    best = np.inf
     part = first_rounds(fit.forest, recipe.rounds, fit.trees_a_round)
     if part.n_leaves > MOST_SOLVED:
         return

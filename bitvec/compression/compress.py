@@ -200,7 +200,7 @@ class _Refits:
         room = Room(cost_of(self._budget, task.held_out.X), limit, kind, lambda: False)
         with few_threads(0, torch.device("cpu")):
             forest = point.again.again(self._all_rows, room)
-        if forest is None or not task.holds(forest):
+        if forest is None or not room.holds(forest) or not task.holds(forest):
             return point
         if not task.judged(forest)[0] <= point.loss:
             return point

@@ -79,9 +79,7 @@ class Lessons:
         """Rows with answers of boosters that had not seen them, and new rows between them."""
         teacher, model = self.booster
         rows, seed = self.plain_rows, self.problem.seed
-        return taught(
-            rows, self.rows.target, teacher.out_of_fold(rows, seed), teacher, model, seed
-        )
+        return taught(rows, self.rows.target, teacher.out_of_fold(rows, seed), teacher, model, seed)
 
     def start(self, n_trees: int) -> CompleteTrees:
         """Return the boosted start."""

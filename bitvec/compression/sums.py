@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,9 @@ def weighted_sum(forests: Sequence[Forest], weights: Sequence[float]) -> Forest:
         first,
         tests=_tests([one.tests for one in forests]),
         bitvectors=Bitvectors(
-            *(np.concatenate([getattr(one, name) for one in B]) for name in ("lo", "mid", "hi")),
+            np.concatenate([one.lo for one in B]),
+            np.concatenate([one.mid for one in B]),
+            np.concatenate([one.hi for one in B]),
             _chained([one.leaf_ptr for one in B]),
         ),
         leaves=Leaves(np.concatenate(v), output),
@@ -79,7 +82,7 @@ def weighted_sum(forests: Sequence[Forest], weights: Sequence[float]) -> Forest:
 
 def _tests(parts: Sequence[NodeTests]) -> NodeTests:
     """Return the nodes of all, one part after the other."""
-    found = {}
+    found: dict[str, Any] = {}
     for field in fields(NodeTests):
         arrays = [getattr(one, field.name) for one in parts]
         if field.name in _POINTERS:
