@@ -41,7 +41,7 @@ SETS: Final = (
     "spambase", "california", "bike_sharing", "adult", "pendigits", "satimage", "covtype", "letter",
 )  # fmt: skip
 MORE_SETS: Final = ("optdigits", "usps", "elec", "segment")
-"""Of these only the score of the forest in a fiftieth of its bytes is measured."""
+"""Only the forest's score in a fiftieth of its bytes is measured here."""
 NUMBERS: Final = ("california", "bike_sharing")
 SEEDS: Final = (0, 1, 2)
 SIZES: Final = (4, 16, 64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from bitvec.compression import boosters
 from bitvec.compression.boosters import Boosted, Setting
-from bitvec.compression.candidates import Candidate, Family, Room, candidate, least
+from bitvec.compression.candidate_recipes import Candidate, Family, Room, candidate, least
 from bitvec.compression.lessons import Lessons
 from bitvec.compression.model_costs import largest
 from bitvec.compression.problem import Problem

@@ -49,7 +49,7 @@ WAYS: Final[dict[str, dict[str, Any]]] = {
         "extra_trees": True,
     },
 }
-"""Of LightGBM."""
+"""LightGBM's options for each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import torch
 
 from bitvec.compression import booster_family, boosters, families, joint_trees, problem
 from bitvec.compression.budget import Budget
-from bitvec.compression.candidates import Candidate, Family, Room
+from bitvec.compression.candidate_recipes import Candidate, Family, Room
 from bitvec.compression.compress_result import CompressResult
 from bitvec.compression.front import Front, Point
 from bitvec.compression.kept_points import KeptPoints, kept_in
@@ -38,6 +38,7 @@ from bitvec.runtime.train.retrain.recipe import few_threads
 SHARES: Final = (1.0, 0.25, 0.0625)
 """Parts of the budget at which candidates are made."""
 OUT_OF_TIME = "The time was over before {} could be tried."
+NOT_REFITTED = "The time was over before the chosen recipe could be fitted to all rows."
 REFITTED = (
     "The chosen recipe was fitted anew to all rows; its loss and score are those before, on rows "
     "that it had not seen."
@@ -158,7 +159,7 @@ def compress(
     refits = _Refits(lessons, allowed)
     best = measured[id(chosen)]
     if refit and clock.monotonic() > deadline:
-        notes.append(OUT_OF_TIME.format("the chosen recipe could be refitted, and others"))
+        notes.append(NOT_REFITTED)
     elif refit:
         best = refits(chosen, allowed.limit)
         if best.refitted:

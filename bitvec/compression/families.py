@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.compression.candidates import Candidate, Room, candidate, least
+from bitvec.compression.candidate_recipes import Candidate, Room, candidate, least
 from bitvec.compression.lessons import Lessons
 from bitvec.compression.model_costs import largest
 from bitvec.compression.problem import Problem

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bitvec import certification
 from bitvec.compression import model_costs
-from bitvec.compression.candidates import Recipe
+from bitvec.compression.candidate_recipes import Recipe
 from bitvec.core.arrays import ArrayLike
 from bitvec.core.forest import Forest
 from bitvec.errors import needs

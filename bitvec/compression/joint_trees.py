@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from bitvec.compression.candidates import Candidate, Family, Room, candidate, least
+from bitvec.compression.candidate_recipes import Candidate, Family, Room, candidate, least
 from bitvec.compression.lessons import DEPTH, Lessons
 from bitvec.compression.problem import F32, Problem
 from bitvec.compression.storage import Storage, plain

@@ -13,7 +13,7 @@ import numpy as np
 
 from bitvec.compression.booster_family import BoosterRecipe
 from bitvec.compression.boosters import Setting
-from bitvec.compression.candidates import Candidate, Recipe
+from bitvec.compression.candidate_recipes import Candidate, Recipe
 from bitvec.compression.families import ForestRecipe, TreeRecipe
 from bitvec.compression.joint_trees import TrainedRecipe
 from bitvec.compression.problem import Problem
