@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,8 @@ from bitvec.core.forest import Forest
 from bitvec.runtime.train.update.anchored_leaves import anchored, table
 from bitvec.runtime.train.update.update_run import loss_of
 
+BEST_FITS = 2
+"""Boosters of the first way to grow, of which the other ways are tried."""
 WEAKEST_PULL = 100.0
 """The last pull that is tried: weaker ones take longest, and fit the rows too closely."""
 MOST_SOLVED = 20_000
@@ -85,33 +88,49 @@ def boosted(library: str) -> Family:
     """Return the family of one library's boosters.
 
     The first is what a user would take at this size, with all options tuned: it is always a
-    candidate. The others are rounded, of the best setting of each way to grow, and of means of
-    boosters where rows or columns are drawn; of these the leaves are solved for anew too.
+    candidate. The second is the best in few bytes: of each way to grow, and of means of boosters
+    where rows or columns are drawn, as it is or with leaves solved for anew.
     """
 
     def family(problem: Problem, room: Room) -> Iterator[Candidate]:
-        fits: list[Boosted] = []
-        names = boosters.libraries(problem)[0]
-        for setting in boosters.settings(problem, names, room.trees):
-            if setting.library == library and not (fits and room.over()):
-                fits.append(boosters.fitted(problem, setting))
+        fits = _fitted(problem, room, library)
         yield from least(_boosted(problem, room, fits, STORAGES[:1]))
-        best: dict[tuple[str, int], Boosted] = {}
-        for fit in sorted(fits, key=lambda fit: fit.by_round.min()):
-            best.setdefault(fit.setting.group, fit)
-        for fit in [*best.values()]:
-            if boosters.draws(fit.setting) and not room.over():
-                bag = boosters.fitted(problem, fit.setting.in_bags())
-                best[bag.setting.group] = bag
-        found = []
-        for fit in best.values():
-            for one in least(_boosted(problem, room, [fit], STORAGES[1:])):
-                found.append(one)
-                if isinstance(one.again, BoosterRecipe) and not room.over():
-                    found += least(_solved(problem, room, fit, one.again))
-        yield from least(found)
+        yield from least(_small(problem, room, fits))
 
     return family
+
+
+def _fitted(problem: Problem, room: Room, library: str) -> list[Boosted]:
+    """Return the boosters of a library by their loss; of the best ones other ways to grow too."""
+    fits: list[Boosted] = []
+    for setting in boosters.settings(problem, boosters.libraries(problem)[0], room.trees):
+        if setting.library == library and not (fits and room.over()):
+            fits.append(boosters.fitted(problem, setting))
+    best = sorted(fits, key=_least_loss)[:BEST_FITS]
+    for fit, way in itertools.product(best, boosters.LIBRARIES[library].ways[1:]):
+        if not room.over():
+            fits.append(boosters.fitted(problem, replace(fit.setting, way=way)))
+    return sorted(fits, key=_least_loss)
+
+
+def _small(problem: Problem, room: Room, fits: list[Boosted]) -> Iterator[Candidate]:
+    """Yield the best booster of each way and its mean in few bytes, then with other leaves."""
+    best: dict[tuple[str, int], Boosted] = {}
+    for fit in fits:
+        best.setdefault(fit.setting.group, fit)
+    for fit in [*best.values()]:
+        if boosters.draws(fit.setting) and not room.over():
+            bag = boosters.fitted(problem, fit.setting.in_bags())
+            best[bag.setting.group] = bag
+    for fit in best.values():
+        for one in least(_boosted(problem, room, [fit], STORAGES[1:])):
+            yield one
+            if isinstance(one.again, BoosterRecipe) and not room.over():
+                yield from _solved(problem, room, fit, one.again)
+
+
+def _least_loss(fit: Boosted) -> float:
+    return float(fit.by_round.min())
 
 
 def _boosted(

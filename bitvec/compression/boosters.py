@@ -244,7 +244,7 @@ def libraries(problem: Problem) -> tuple[list[str], list[str]]:
 
 
 def settings(problem: Problem, names: list[str], room: Callable[[int], float]) -> Iterator[Setting]:
-    """Yield settings for a size.
+    """Yield settings for a size, of the first way to grow.
 
     Parameters
     ----------
@@ -254,13 +254,11 @@ def settings(problem: Problem, names: list[str], room: Callable[[int], float]) -
         From the leaves of a tree to the number of such trees that there is about room for.
     """
     for name in names:
-        library = LIBRARIES[name]
-        for leaves in library.leaves if len(names) > 1 else ALONE:
+        for leaves in LIBRARIES[name].leaves if len(names) > 1 else ALONE:
             rounds = min(int(room(leaves) / problem.n_outputs), MOST_ROUNDS)
             if not rounds:
                 continue
-            for way in library.ways:
-                yield Setting(name, leaves, rate_of(rounds), rounds, way)
+            yield Setting(name, leaves, rate_of(rounds), rounds)
             if name == names[-1] and rounds < FEW_ROUNDS:
                 yield Setting(name, leaves, min(2 * rate_of(rounds), 0.8), rounds)
 
