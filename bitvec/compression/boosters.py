@@ -32,7 +32,7 @@ SEED = 1_000_003
 BAGS = 3
 """Boosters whose mean is tried."""
 PLAIN, SAMPLED, RANDOM = "", ", sampled rows", ", random splits"
-"""Ways to grow; each says how a recipe is told. The last two draw, so that a mean gains."""
+"""Names of ways to grow, as recipes are told. The last two draw, so that a mean gains."""
 WAYS: Final[dict[str, dict[str, Any]]] = {
     PLAIN: {"feature_fraction": 0.8},
     SAMPLED: {
@@ -198,7 +198,7 @@ def _xgboost(problem: Problem, setting: Setting, seed: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """How a library's boosters are fitted, and what is tried of them.
+    """Library of boosters: the way to fit one, and what is tried of them.
 
     Parameters
     ----------
