@@ -87,10 +87,13 @@ STORAGES = (
 def on_grid(forest: Forest, bits: int) -> Forest:
     """Return the forest whose leaves are rounded to multiples of the least power of two that fits.
 
+    Those of a sum are rounded around 0; see `centred`.
+
     >>> from bitvec.core.forest import Forest
     >>> stump = Forest.from_matrices([[1]], [0], [[0], [1]], [0.1, 1.0])
-    >>> on_grid(stump, 8).v.ravel().tolist()
-    [0.1015625, 1.0]
+    >>> small = on_grid(stump, 8)
+    >>> small.v.ravel().tolist(), small.output.base_score.tolist()
+    ([-0.44921875, 0.44921875], [0.55])
 
     Vectors of probabilities still add to 1: of each the numbers are rounded up that lose most.
     """
