@@ -10,6 +10,7 @@ pytest.importorskip("lightgbm")
 pytest.importorskip("xgboost")
 
 from benchmarks import compress
+from benchmarks.compress import figures_of_runs
 from benchmarks.compress.rivals import Network, units
 
 
@@ -35,16 +36,18 @@ def test_a_network_learns_with_weights_of_eight_bits():
 def test_signs_say_who_is_better():
     hits = compress._Hits(np.zeros((100, 1)), np.zeros(100), 2)
     good, bad = np.ones(100), np.zeros(100)
-    assert compress._sign(hits.p(good, bad)) == "+"
-    assert compress._sign(hits.p(bad, good)) == "-"
-    assert compress._sign(hits.p(good, good)) == "0"
+    assert figures_of_runs.sign(hits.p(good, bad)) == "+"
+    assert figures_of_runs.sign(hits.p(bad, good)) == "-"
+    assert figures_of_runs.sign(hits.p(good, good)) == "0"
     errors = compress._Hits(np.zeros((100, 1)), np.zeros(100), 0)
     noise = np.random.default_rng(0).random(100)
-    assert compress._sign(errors.p(noise, 2 * noise + 1)) == "+"
+    assert figures_of_runs.sign(errors.p(noise, 2 * noise + 1)) == "+"
 
 
 def made(name, seed, ours, theirs, p):
-    ways = {way: {"score": theirs, "p": p, "bytes": 9, "recipe": way} for way in compress.WAYS}
+    ways = {
+        way: {"score": theirs, "p": p, "bytes": 9, "recipe": way} for way in figures_of_runs.WAYS
+    }
     ways["compress"] = {"score": ours, "bytes": 9, "recipe": "best", "program": 100}
     return {
         "set": name, "seed": seed, "n_rows": 9, "measure": "accuracy", "deviation": 1.0,
@@ -55,15 +58,15 @@ def made(name, seed, ours, theirs, p):
 
 
 def test_figures_are_means_over_seeds_and_goals_count_runs():
-    rows = compress.figures([made("a", 0, 0.9, 0.8, 0.01), made("a", 1, 0.8, 0.8, 1.0)])
+    rows = figures_of_runs.figures([made("a", 0, 0.9, 0.8, 0.01), made("a", 1, 0.8, 0.8, 1.0)])
     sized, whole = rows
     assert sized["compress"] == 0.85
     assert sized["signs booster"] == "+0"
     assert whole["file small bytes"] == 90
     assert whole["file points"] == pytest.approx(-0.1)
     assert whole["header points"] is None
-    assert compress.figures(rows) == rows
-    goals = {goal.name: goal.value for goal in compress.goals(rows)}
+    assert figures_of_runs.figures(rows) == rows
+    goals = {goal.name: goal.value for goal in figures_of_runs.goals(rows)}
     assert goals["runs better than the tuned booster"] == "1 of 2"
     assert goals["runs worse than the tuned booster"] == "0 of 2"
     assert goals["sets better than the MLP"] == "1 of 1"
@@ -75,9 +78,9 @@ def test_more_losses_than_chance_gives_equal_models_have_at_most_one_in_twenty()
     from scipy.stats import binom
 
     for n in (2, 24, 72):
-        most = compress.most_by_chance(n)
-        assert binom.sf(most, n, compress.LEVEL / 2) <= 0.05
-        assert binom.sf(most - 1, n, compress.LEVEL / 2) > 0.05
+        most = figures_of_runs.most_by_chance(n)
+        assert binom.sf(most, n, figures_of_runs.LEVEL / 2) <= 0.05
+        assert binom.sf(most - 1, n, figures_of_runs.LEVEL / 2) > 0.05
 
 
 def test_a_saved_forest_is_as_long_as_its_file(tmp_path):
