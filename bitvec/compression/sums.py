@@ -12,24 +12,10 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import NodeTests
-from bitvec.core.output import Aggregate
 from bitvec.core.structure import Bitvectors
 
 _POINTERS = ("node_ptr", "row_ptr", "set_ptr")
 _ABSENT = {"substitute": np.nan, "indicator": -1}
-
-
-def can_add(one: Forest, other: Forest) -> bool:
-    """Return whether the sum of two forests is a forest: leaves and links are of one form."""
-    first, second = one.output, other.output
-    names = ("n_outputs", "dtype", "aggregate", "post_transform", "parameter", "groups")
-    is_sum = first.aggregate is Aggregate.SUM and first.tree_weight is None
-    alike = all(np.array_equal(getattr(first, n), getattr(second, n)) for n in names)
-    scaled = first.scale is not None or second.scale is not None
-    linear = one.leaves.linear is not None or other.leaves.linear is not None
-    shape = one.leaves.v.shape[1] == other.leaves.v.shape[1]
-    named = (one.leaves.output is None) == (other.leaves.output is None)
-    return bool(is_sum and alike and shape and named and not scaled and not linear)
 
 
 def weighted_sum(forests: Sequence[Forest], weights: Sequence[float]) -> Forest:
@@ -38,7 +24,7 @@ def weighted_sum(forests: Sequence[Forest], weights: Sequence[float]) -> Forest:
     Parameters
     ----------
     forests : sequence of Forest
-        Sums of constant leaves, of which each can be added to the first; see `can_add`.
+        Sums of constant leaves, with leaves and links of one form.
     weights : sequence of float
 
     Examples
