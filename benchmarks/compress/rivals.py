@@ -29,38 +29,51 @@ class Network:
     """A hidden layer of rectified units, its weights rounded to 8 bits after training.
 
     Columns are standardised, missing values at the mean; neither is counted. Of two decays the
-    one of least loss on the rows held out is kept, after rounding.
+    one of least loss on the rows held out is kept, after rounding, and trained anew on all rows.
     """
 
     def __init__(
-        self, fit: tuple[Array, Array], held_out: tuple[Array, Array], n_classes: int, n: int,
-        seed: int,
-    ) -> None:  # fmt: skip
+        self, rows: tuple[Array, Array], held_out: tuple[Array, Array], n_classes: int, seed: int
+    ) -> None:
+        self._rows_to_fit, self._held_out = rows, held_out
+        self._all = tuple(map(np.concatenate, zip(rows, held_out, strict=True)))
+        self.n_classes, self._seed = n_classes, seed
+        self._n = 0
+
+    def fit(self, size: int) -> int:
+        """Fit a network of so many bytes; return its units."""
+        n_columns = self._all[0].shape[1]
+        n = units(size, n_columns, self.n_classes if self.n_classes > 2 else 1)
+        if n != self._n:
+            losses = {}
+            for alpha in ALPHAS:
+                self._train(self._rows_to_fit, n, alpha)
+                losses[alpha] = self._loss(self.parts, self._held_out)
+            self._train(self._all, n, min(losses, key=losses.__getitem__))
+            self._n = n
+        return n
+
+    def _train(self, rows: tuple[Array, ...], n: int, alpha: float) -> None:
         from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-        X, y = fit
+        X, y = rows
         self.center, spread = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
         self.spread = np.where(spread > 0, spread, 1.0)
-        self.n_classes = n_classes
+        n_classes = self.n_classes
         self.base, self.scale = (0.0, 1.0) if n_classes else (float(y.mean()), float(y.std()))
-        best = np.inf
-        for alpha in ALPHAS:
-            made = MLPClassifier if n_classes else MLPRegressor
-            model: Any = made(
-                hidden_layer_sizes=(n,),
-                alpha=alpha,
-                learning_rate_init=3e-3,
-                max_iter=EPOCHS,
-                batch_size=32,
-                random_state=seed,
-            )
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                model.fit(self._rows(X), y if n_classes else (y - self.base) / self.scale)
-            parts = [*map(_rounded, model.coefs_)], model.intercepts_
-            loss = self._loss(parts, held_out)
-            if loss < best:
-                best, self.parts = loss, parts
+        made = MLPClassifier if n_classes else MLPRegressor
+        model: Any = made(
+            hidden_layer_sizes=(n,),
+            alpha=alpha,
+            learning_rate_init=3e-3,
+            max_iter=EPOCHS,
+            batch_size=32,
+            random_state=self._seed,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(self._rows(X), y if n_classes else (y - self.base) / self.scale)
+        self.parts = [*map(_rounded, model.coefs_)], model.intercepts_
 
     def _rows(self, X: Array) -> Array:
         return np.nan_to_num((X - self.center) / self.spread)

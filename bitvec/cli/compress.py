@@ -63,6 +63,12 @@ SUFFIXES = (".safetensors", ".h", ".onnx")
     help="Try nothing more after about so long.",
 )
 @click.option(
+    "--refit/--no-refit",
+    default=True,
+    show_default=True,
+    help="Fit the chosen recipe once more to all rows.",
+)
+@click.option(
     "--checkpoint",
     type=PATH,
     metavar="FOLDER",

@@ -6,17 +6,19 @@ import os
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import torch
 
-from bitvec.compression import boosters, families, joint_trees, problem
+from bitvec.compression import booster_family, boosters, families, joint_trees, problem
 from bitvec.compression.budget import Budget
+from bitvec.compression.candidate_recipes import Candidate, Family, Room
 from bitvec.compression.compress_result import CompressResult
-from bitvec.compression.families import Candidate, Family, Room
 from bitvec.compression.front import Front, Point
 from bitvec.compression.kept_points import KeptPoints, kept_in
+from bitvec.compression.lessons import Lessons
 from bitvec.compression.model_costs import (
     code_bytes,
     cost_of,
@@ -36,6 +38,11 @@ from bitvec.runtime.train.retrain.recipe import few_threads
 SHARES: Final = (1.0, 0.25, 0.0625)
 """Parts of the budget at which candidates are made."""
 OUT_OF_TIME = "The time was over before {} could be tried."
+NOT_REFITTED = "The time was over before the chosen recipe could be fitted to all rows."
+REFITTED = (
+    "The chosen recipe was fitted anew to all rows; its loss and score are those before, on rows "
+    "that it had not seen."
+)
 
 Progress = Callable[[float, str], None]
 """Told the fraction done, and what was made last."""
@@ -51,6 +58,7 @@ def compress(
     validation: float | tuple[Any, ...] = 0.2,
     monotone: Mapping[Any, int] | Sequence[int] | None = None,
     time: float | None = None,
+    refit: bool = True,
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
@@ -77,7 +85,10 @@ def compress(
         Directions that answers keep. By default those that the source records. Boosters and what
         is made of the given model keep them; other candidates are then left out.
     time : float, optional
-        Seconds, about, after which no more is tried.
+        Seconds, about, after which no more is tried, and nothing is refitted.
+    refit : bool
+        Whether the chosen recipe is fitted anew to all rows, those held out among them, with all
+        that was chosen by these as it was; see `CompressResult.refitted`.
     seed : int
     checkpoint : path, optional
         A folder, made if it is not there, in which finished candidates are kept, so that a run
@@ -119,6 +130,7 @@ def compress(
     if progress is not None and not callable(progress):
         raise InputError(f"`progress` must be a function of (fraction, text), got {progress!r}.")
     seed = options.whole("seed", seed, least=0)
+    refit = options.flag("refit", refit)
     forest = model if isinstance(model, Forest) else convert_forest(model)
     task = problem.read(
         forest,
@@ -131,7 +143,8 @@ def compress(
     )
     _require_room(task, allowed)
     kept = None if checkpoint is None else kept_in(checkpoint, task, (allowed, seed, time is None))
-    by_name, left_out = _families(task, own_rows=isinstance(validation, (tuple, list)))
+    lessons = Lessons(task)
+    by_name, left_out = _families(lessons, own_rows=isinstance(validation, (tuple, list)))
     with few_threads(0, torch.device("cpu")):
         tried, notes = _tried(task, by_name, allowed, deadline, kept, progress)
     notes = [*left_out, *notes]
@@ -143,6 +156,14 @@ def compress(
     chosen = min(tried, key=lambda p: p.loss)
     front = Front(tried, task.metric)
     measured = {id(p): _measured(task, p) for p in (*front, chosen)}
+    refits = _Refits(lessons, allowed)
+    best = measured[id(chosen)]
+    if refit and clock.monotonic() > deadline:
+        notes.append(NOT_REFITTED)
+    elif refit:
+        best = refits(chosen, allowed.limit)
+        if best.refitted:
+            notes.append(REFITTED)
     given = _given(task)
     size = given.bytes if allowed.kind == "bytes" else given.forest.n_leaves
     if allowed.kind != "microseconds" and size <= allowed.limit:
@@ -150,7 +171,7 @@ def compress(
             0, f"The given model itself takes {size:,} {allowed.kind}: the budget has room."
         )
     return CompressResult(
-        chosen=measured[id(chosen)],
+        chosen=best,
         front=Front((measured[id(p)] for p in front), task.metric),
         tried=tuple(measured.get(id(p), p) for p in tried),
         given=given,
@@ -158,7 +179,34 @@ def compress(
         metric=task.metric,
         notes=tuple(notes),
         seconds=clock.monotonic() - began,
+        refits=refits,
     )
+
+
+class _Refits:
+    """Fits recipes anew to all rows: made where the first one is asked for."""
+
+    def __init__(self, lessons: Lessons, budget: Budget) -> None:
+        self._lessons, self._budget = lessons, budget
+
+    @cached_property
+    def _all_rows(self) -> Lessons:
+        return self._lessons.of_all_rows()
+
+    def __call__(self, point: Point, limit: float) -> Point:
+        """Return a point refitted within a limit, or as it was; see `CompressResult.refitted`."""
+        task, kind = self._lessons.problem, self._budget.kind
+        if point.again is None:
+            return point
+        room = Room(cost_of(self._budget, task.held_out.X), limit, kind, lambda: False)
+        with few_threads(0, torch.device("cpu")):
+            forest = point.again.again(self._all_rows, room)
+        if forest is None or not room.holds(forest) or not task.holds(forest):
+            return point
+        if not task.judged(forest)[0] <= point.loss:
+            return point
+        new = replace(point, forest=forest, bytes=table_bytes(forest), refitted=True)
+        return _measured(task, new)
 
 
 def _require_room(task: Problem, budget: Budget) -> None:
@@ -172,13 +220,14 @@ def _require_room(task: Problem, budget: Budget) -> None:
         )
 
 
-def _families(task: Problem, *, own_rows: bool) -> tuple[dict[str, Family], list[str]]:
+def _families(lessons: Lessons, *, own_rows: bool) -> tuple[dict[str, Family], list[str]]:
     """Return the families that suit the columns, by name, and why others are left out.
 
     Rows held out of X may have taught the given model: what is made of it needs rows of their own.
     """
+    task = lessons.problem
     names, notes = boosters.libraries(task)
-    found: dict[str, Family] = {f"booster-{name}": families.boosted(name) for name in names}
+    found: dict[str, Family] = {f"booster-{name}": booster_family.boosted(name) for name in names}
     if own_rows:
         found["given"] = families.given
     else:
@@ -192,15 +241,15 @@ def _families(task: Problem, *, own_rows: bool) -> tuple[dict[str, Family], list
     elif task.monotone is not None:
         notes.append("All but boosters were left out: they keep no monotone constraints.")
     else:
-        found |= ordered | _joint(task)
+        found |= ordered | _joint(lessons)
     if "forest" in found and np.isnan(task.fit.X).any():
         notes.append("Rows of several weights were left out: values are missing.")
     return found, notes
 
 
-def _joint(task: Problem) -> dict[str, Family]:
+def _joint(lessons: Lessons) -> dict[str, Family]:
     """Return the families of trees that are trained jointly."""
-    lessons = joint_trees.Lessons(task)
+    task = lessons.problem
     axis, dense = joint_trees.axis_trees, joint_trees.dense_trees
     found = {"axis-teacher": axis(lessons, "teacher"), "axis-labels": axis(lessons, "labels")}
     if task.fit.X.shape[1] <= joint_trees.WIDEST and not np.isnan(task.fit.X).any():
@@ -250,7 +299,7 @@ def _tried(
 
 def _point(task: Problem, one: Candidate) -> Point:
     loss, score = task.judged(one.forest)
-    return Point(one.recipe, one.forest, table_bytes(one.forest), loss, score)
+    return Point(one.recipe, one.forest, table_bytes(one.forest), loss, score, again=one.again)
 
 
 def _given(task: Problem) -> Point:

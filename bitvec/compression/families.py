@@ -1,4 +1,4 @@
-"""Families of candidates: the given model made smaller, boosters, forests and single trees."""
+"""Families of candidates: the given model made smaller, forests and single trees."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.compression import boosters
-from bitvec.compression.boosters import Boosted
+from bitvec.compression.candidate_recipes import Candidate, Room, candidate, least
+from bitvec.compression.lessons import Lessons
 from bitvec.compression.model_costs import largest
 from bitvec.compression.problem import Problem
 from bitvec.compression.storage import STORAGES, Storage, plain
@@ -23,8 +23,6 @@ from bitvec.runtime.predict.cpu.engine import NumbaEngine
 from bitvec.runtime.train.update.anchored_leaves import anchored, table
 from bitvec.runtime.train.update.update_run import loss_of
 
-BEST_FITS = 3
-"""Boosters of the least loss whose numbers are stored in fewer bytes."""
 ALPHAS = 40
 """Complexity prices that are tried, each half as large again as the one before."""
 PATIENCE = 2
@@ -32,69 +30,10 @@ MOST_REFITTED = 4096
 """Leaves up to which the given model's leaves are solved for anew."""
 TREE_SHARES = (0.5, 0.1)
 """Parts of the given model's trees that are kept and pruned."""
+OF_FORESTS = (STORAGES[0], STORAGES[2], STORAGES[4])
+"""Forms of random forests and single trees."""
 FOREST_LEAVES = (16, 64, 256)
 """Leaves of a tree of the random forests that are tried."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
-    """A forest that fits the budget.
-
-    Parameters
-    ----------
-    recipe : str
-    forest : Forest
-    loss : float
-        On the rows held out.
-    """
-
-    recipe: str
-    forest: Forest
-    loss: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Room:
-    """Room for a candidate: its cost and the limit.
-
-    Parameters
-    ----------
-    cost : callable
-    limit : float
-    kind : str
-        Of the budget.
-    over : callable
-        Whether the time is over.
-    """
-
-    cost: Callable[[Forest], float]
-    limit: float
-    kind: str
-    over: Callable[[], bool]
-
-    def holds(self, forest: Forest) -> bool:
-        """Return whether a forest costs no more."""
-        return self.cost(forest) <= self.limit
-
-    def trees(self, leaves: int, width: int = 1) -> int:
-        """Return about how many trees of so many leaves, of `width` bytes, there is room for."""
-        each = {"bytes": leaves * (3 + width), "leaves": leaves, "microseconds": 0.01}[self.kind]
-        return int(self.limit / each)
-
-
-Family = Callable[[Problem, Room], Iterator[Candidate]]
-
-
-def candidate(problem: Problem, recipe: str, forest: Forest) -> Candidate:
-    """Return a forest as a candidate, judged on the rows held out."""
-    return Candidate(recipe, forest, problem.judged(forest)[0])
-
-
-def least(found: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Yield the candidate of least loss, if there is one."""
-    best = min(found, key=lambda one: one.loss, default=None)
-    if best is not None:
-        yield best
 
 
 def stored(
@@ -107,78 +46,68 @@ def stored(
             yield candidate(problem, f"{recipe}{storage}", small)
 
 
-def boosted(library: str) -> Family:
-    """Return the family of one library's boosters: as they are, and in fewer bytes.
-
-    The first of the two is what a user would take at this size: it is always a candidate.
-    """
-
-    def family(problem: Problem, room: Room) -> Iterator[Candidate]:
-        fits: list[Boosted] = []
-        n_libraries = boosters.libraries(problem)[0]
-        for setting in boosters.settings(problem, n_libraries, room.trees):
-            if setting.library == library and not (fits and room.over()):
-                fits.append(boosters.fitted(problem, setting))
-        yield from least(_boosted(problem, room, fits, STORAGES[:1]))
-        fits.sort(key=lambda fit: fit.by_round.min())
-        yield from least(_boosted(problem, room, fits[:BEST_FITS], STORAGES[1:]))
-
-    return family
-
-
-def _boosted(
-    problem: Problem, room: Room, fits: list[Boosted], storages: Iterable[Storage]
-) -> Iterator[Candidate]:
-    """Yield the largest prefix of each booster in each form, or a shorter one of less loss."""
-    X = problem.fit.X
-    for fit in fits:
-        for storage in storages:
-            if storage.n_thresholds is not None and storage.changes_nothing(fit.forest):
-                continue
-
-            def made(rounds: int, fit: Boosted = fit, storage: Storage = storage) -> Forest:
-                return storage(fit.prefix(rounds), X)
-
-            most = fit.best(len(fit.by_round))
-            found = largest(made, room.cost, most, room.limit)
-            if found is None:
-                continue
-            rounds = fit.best(found[0])
-            forest = found[1] if rounds == found[0] else made(rounds)
-            recipe = f"booster of {fit.setting}, {rounds} rounds{storage}"
-            yield candidate(problem, recipe, forest)
-
-
 def small_forests(problem: Problem, room: Room) -> Iterator[Candidate]:
     """Yield the best random forest of few leaves."""
     yield from least(_small_forests(problem, room))
 
 
 def _small_forests(problem: Problem, room: Room) -> Iterator[Candidate]:
-    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-
     width = max(problem.n_classes, 1)
     for leaves in FOREST_LEAVES:
         n_trees = min(room.trees(leaves, width), 200)
         if n_trees < 3 or room.over():
             continue
-        options = {"max_leaf_nodes": leaves, "random_state": problem.seed, "n_jobs": 1}
-        if problem.n_classes:
-            model: Any = RandomForestClassifier(n_trees, **options)
-        else:
-            model = RandomForestRegressor(n_trees, max_features=1 / 3, **options)
-        model.fit(_filled(problem), problem.y, sample_weight=problem.fit.weight)
-        whole = _smoothed(problem, convert_forest(model))
-        for storage in (STORAGES[0], STORAGES[2], STORAGES[4]):
-
-            def made(n: int, whole: Forest = whole, storage: Storage = storage) -> Forest:
-                part = plain(first_trees(whole, n))
-                return problem.named(storage(part, problem.fit.X))
-
-            found = largest(made, room.cost, n_trees, room.limit)
+        whole = _fitted_forest(problem, leaves, n_trees)
+        for storage in OF_FORESTS:
+            found = _largest_forest(problem, room, whole, storage, n_trees)
             if found is not None:
-                recipe = f"forest of {found[0]} trees, {leaves} leaves{storage}"
-                yield candidate(problem, recipe, found[1])
+                recipe = ForestRecipe(leaves, found[0], storage)
+                yield candidate(problem, str(recipe), found[1], recipe)
+
+
+@dataclass(frozen=True, slots=True)
+class ForestRecipe:
+    """A random forest of few leaves, and its form.
+
+    Parameters
+    ----------
+    leaves, n_trees : int
+    storage : Storage
+    """
+
+    leaves: int
+    n_trees: int
+    storage: Storage
+
+    def __str__(self) -> str:
+        return f"forest of {self.n_trees} trees, {self.leaves} leaves{self.storage}"
+
+    def again(self, lessons: Lessons, room: Room) -> Forest | None:
+        """Return the forest of the rows of some lessons, of fewer trees where it must be."""
+        whole = _fitted_forest(lessons.problem, self.leaves, self.n_trees)
+        found = _largest_forest(lessons.problem, room, whole, self.storage, self.n_trees)
+        return None if found is None else found[1]
+
+
+def _fitted_forest(problem: Problem, leaves: int, n_trees: int) -> Forest:
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    options = {"max_leaf_nodes": leaves, "random_state": problem.seed, "n_jobs": 1}
+    if problem.n_classes:
+        model: Any = RandomForestClassifier(n_trees, **options)
+    else:
+        model = RandomForestRegressor(n_trees, max_features=1 / 3, **options)
+    model.fit(_filled(problem), problem.y, sample_weight=problem.fit.weight)
+    return _smoothed(problem, convert_forest(model))
+
+
+def _largest_forest(
+    problem: Problem, room: Room, whole: Forest, storage: Storage, most: int
+) -> tuple[int, Forest] | None:
+    def made(n: int) -> Forest:
+        return problem.named(storage(plain(first_trees(whole, n)), problem.fit.X))
+
+    return largest(made, room.cost, most, room.limit)
 
 
 def single_trees(problem: Problem, room: Room) -> Iterator[Candidate]:
@@ -187,18 +116,46 @@ def single_trees(problem: Problem, room: Room) -> Iterator[Candidate]:
 
 
 def _single_trees(problem: Problem, room: Room) -> Iterator[Candidate]:
-    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-
-    made = DecisionTreeClassifier if problem.n_classes else DecisionTreeRegressor
     width = max(problem.n_classes, 1)
     leaves = 8
     while room.trees(leaves, width) and leaves < 2 * len(problem.fit):
-        model = made(max_leaf_nodes=leaves, random_state=problem.seed)
-        model.fit(_filled(problem), problem.y, sample_weight=problem.fit.weight)
-        forest = problem.named(plain(_smoothed(problem, convert_forest(model))))
-        storages = (STORAGES[0], STORAGES[2], STORAGES[4])
-        yield from stored(problem, room, f"CART of {forest.n_leaves} leaves", forest, storages)
+        forest = _fitted_tree(problem, leaves)
+        for storage in OF_FORESTS:
+            small = storage(forest, problem.fit.X)
+            if room.holds(small):
+                recipe = TreeRecipe(leaves, storage)
+                text = f"CART of {forest.n_leaves} leaves{storage}"
+                yield candidate(problem, text, small, recipe)
         leaves *= 2
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRecipe:
+    """A CART of at most so many leaves, and its form.
+
+    Parameters
+    ----------
+    leaves : int
+    storage : Storage
+    """
+
+    leaves: int
+    storage: Storage
+
+    def again(self, lessons: Lessons, room: Room) -> Forest | None:
+        """Return the tree of the rows of some lessons, None where it does not fit."""
+        problem = lessons.problem
+        small = self.storage(_fitted_tree(problem, self.leaves), problem.fit.X)
+        return small if room.holds(small) else None
+
+
+def _fitted_tree(problem: Problem, leaves: int) -> Forest:
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    made = DecisionTreeClassifier if problem.n_classes else DecisionTreeRegressor
+    model = made(max_leaf_nodes=leaves, random_state=problem.seed)
+    model.fit(_filled(problem), problem.y, sample_weight=problem.fit.weight)
+    return problem.named(plain(_smoothed(problem, convert_forest(model))))
 
 
 def _smoothed(problem: Problem, forest: Forest) -> Forest:

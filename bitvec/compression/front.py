@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bitvec import certification
 from bitvec.compression import model_costs
+from bitvec.compression.candidate_recipes import Recipe
 from bitvec.core.arrays import ArrayLike
 from bitvec.core.forest import Forest
 from bitvec.errors import needs
@@ -31,11 +32,16 @@ class Point:
     bytes : int
         Of the tables that a prediction reads, in the smallest exact header of C99.
     loss, score : float
-        On the rows held out: log loss and accuracy, or squared error and its root.
+        On the rows held out: log loss and accuracy, or squared error and its root. Of a refitted
+        point they are those that its recipe had before, on rows that it had not seen.
     code_bytes, onnx_bytes : int, optional
         Of the code for this machine at -Os, and of the ONNX file; None where not measured.
     microseconds : float, optional
         For a row on one thread, by the compiled header or else the engine.
+    refitted : bool
+        Whether the forest was fitted anew to all rows.
+    again : Recipe, optional
+        By which it can be.
     """
 
     recipe: str
@@ -46,6 +52,8 @@ class Point:
     code_bytes: int | None = None
     onnx_bytes: int | None = None
     microseconds: float | None = None
+    refitted: bool = False
+    again: Recipe | None = None
 
     def header(self, name: str = "model") -> CSource:
         """Return the header of C99 that `bytes` is counted of."""
@@ -88,6 +96,7 @@ class Point:
             "leaves": self.forest.n_leaves,
             "loss": self.loss,
             "score": self.score,
+            "refitted": self.refitted,
         }
 
     def __repr__(self) -> str:

@@ -1,37 +1,25 @@
-"""Complete trees trained all at once: one column a node, or rows of whole weights in a byte.
-
-Labels, or the answers of a tuned booster: of rows that it had not seen, and of new rows between
-them (`teacher_rows`). The given model cannot be that teacher, since it has seen the rows.
-"""
+"""Complete trees trained all at once: one column a node, or rows of whole weights in a byte."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
-from bitvec.compression.families import Candidate, Family, Room, candidate, least
+from bitvec.compression.candidate_recipes import Candidate, Family, Room, candidate, least
+from bitvec.compression.lessons import DEPTH, Lessons
 from bitvec.compression.problem import F32, Problem
 from bitvec.compression.storage import Storage, plain
-from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.node_tests import from_rows
-from bitvec.core.output import Output, PostTransform
-from bitvec.runtime.train.joint import (
-    CompleteTrees,
-    JointRecipe,
-    boosted,
-    train_jointly,
-)
-from bitvec.runtime.train.joint.teacher_rows import taught, tuned_booster
+from bitvec.core.output import Output
+from bitvec.runtime.train.joint import CompleteTrees, JointRecipe, train_jointly
+from bitvec.runtime.train.joint.joint_training import Look
 from bitvec.runtime.train.retrain import objective
-from bitvec.runtime.train.retrain.training_data import Data
 
-DEPTH = 4
 MOST_TREES = 128
 WIDEST = 64
 """Columns up to which rows of weights are tried: each takes a byte in each node."""
@@ -40,71 +28,76 @@ LOOKS = 8
 STEPS = 900
 
 Lesson = Literal["labels", "teacher"]
-Stored = Callable[[CompleteTrees], Iterator[Forest]]
-"""From trees to forests of few bytes, the one without loss first."""
 
 
-@dataclass(eq=False)
-class Lessons:
-    """Rows to train on: labels as probabilities or values, and those of a teacher, made once.
+@dataclass(frozen=True, slots=True)
+class TrainedRecipe:
+    """Complete trees of a number, trained up to a step.
 
     Parameters
     ----------
-    problem : Problem
+    lesson : "labels" or "teacher"
+    n_trees : int
+    step : int
+        0 for the start.
+    n_thresholds : int, optional
+        Of nodes that read one column; without it nodes have rows of whole weights.
     """
 
-    problem: Problem
+    lesson: Lesson
+    n_trees: int
+    step: int
+    n_thresholds: int | None = None
 
-    @property
-    def output(self) -> Output:
-        """The output of trees that are trained jointly."""
-        n, classes = self.problem.n_classes, self.problem.forest.output.classes
-        link = {0: PostTransform.IDENTITY, 2: PostTransform.SIGMOID}.get(n, PostTransform.SOFTMAX)
-        return Output(n if n > 2 else 1, np.dtype(np.float64), post_transform=link, classes=classes)
+    def told(self, n_columns: int) -> str:
+        """Return the recipe as a text."""
+        rows = f"rows of {n_columns} weights by" if self.n_thresholds is None else "b and v by"
+        at = f"step {self.step}" if self.step else "start"
+        return f"{self.n_trees} complete trees, {rows} {self.lesson}, {at}"
 
-    @cached_property
-    def rows(self) -> Data:
-        """The rows to fit, in float64; a missing value lies below all others of its column."""
-        data = self.problem.fit
-        return replace(data, X=lowered(data.X.astype(np.float64), data.X), target=self.own(data))
+    def stored(self, lessons: Lessons, trees: CompleteTrees) -> Iterator[Forest]:
+        """Yield forests of few bytes, the one without loss first."""
+        problem, output = lessons.problem, lessons.output
+        inputs = problem.forest.inputs
+        if self.n_thresholds is None:
+            whole = whole_weights(trees)
+            for forest in (whole.to_forest(output, inputs), full_rows(whole, output, inputs)):
+                yield Storage(8)(problem.named(in_float32(forest)), problem.fit.X)
+        else:
+            forest = problem.named(plain(trees.to_forest(output, inputs)))
+            for n in (self.n_thresholds, self.n_thresholds // 2):
+                yield Storage(8, n)(forest, problem.fit.X)
 
-    def own(self, data: Data) -> Array:
-        """Return labels as class probabilities, or values."""
-        n = self.problem.n_classes
-        return np.eye(n)[data.target[:, 0]] if n else data.target
+    def first(self, lessons: Lessons, room: Room, trees: CompleteTrees) -> Forest | None:
+        """Return the first form that fits."""
+        fitting = (forest for forest in self.stored(lessons, trees) if room.holds(forest))
+        return next(fitting, None)
 
-    @cached_property
-    def teacher(self) -> Data:
-        """Rows with answers of boosters that had not seen them, and new rows between them."""
-        problem = self.problem
-        plain_rows = replace(self.rows, target=problem.fit.target)
-        X = problem.held_out.X.astype(np.float64)
-        held_out = replace(problem.held_out, X=lowered(X, problem.fit.X))
-        teacher, model, _ = tuned_booster(plain_rows, held_out, problem.n_classes, problem.seed)
-        unseen = teacher.out_of_fold(plain_rows, problem.seed)
-        return taught(plain_rows, self.rows.target, unseen, teacher, model, problem.seed)
-
-    def start(self, n_trees: int) -> CompleteTrees:
-        """Return the boosted start."""
-        rows = self.rows
-        return boosted(
-            rows.X,
-            rows.target,
-            rows.weight,
-            self.output,
-            n_trees=n_trees,
-            depth=DEPTH,
-            seed=self.problem.seed,
+    def trained(
+        self, lessons: Lessons, start: CompleteTrees, until: int | None = None
+    ) -> Iterator[Look]:
+        """Yield the trees on the way."""
+        problem, lesson = lessons.problem, self.lesson
+        fixed = self.n_thresholds is not None
+        way = JointRecipe(
+            steps=STEPS,
+            dropout=0.1 if self.n_trees < 8 else 0.4 if lesson == "labels" else 0.2,
+            columns="fixed" if fixed else None,
+            weight_decay=0.0 if fixed else 0.05,
+            seed=problem.seed,
         )
+        rows = lessons.rows if lesson == "labels" else lessons.teacher
+        own = lessons.own(problem.fit)
+        goal = objective.build(lessons.output, own, soft=bool(problem.n_classes))
+        yield from train_jointly(start, rows, goal, way, looks=LOOKS, until=until)
 
-
-def lowered(X: Array, like: Array) -> Array:
-    """Return rows whose missing values lie below all numbers that a column of `like` has."""
-    if not np.isnan(X).any():
-        return X
-    lowest = np.nan_to_num(np.nanmin(like, axis=0).astype(np.float64))
-    size = np.nan_to_num(np.nanmax(like, axis=0)) - lowest
-    return np.where(np.isnan(X), lowest - 0.1 * size - 1e-3, X)
+    def again(self, lessons: Lessons, room: Room) -> Forest | None:
+        """Return the trees of the rows of some lessons, None where they do not fit."""
+        trees = lessons.start(self.n_trees)
+        if self.step:
+            for look in self.trained(lessons, trees, self.step):
+                trees = look.trees
+        return self.first(lessons, room, trees)
 
 
 def axis_trees(lessons: Lessons, lesson: Lesson) -> Family:
@@ -117,16 +110,11 @@ def axis_trees(lessons: Lessons, lesson: Lesson) -> Family:
         n_trees = _trees(room, each, 4 * n_thresholds)
         if _trees(replace(room, limit=room.limit / 4), each, 4 * n_thresholds) == MOST_TREES:
             return  # no larger than at a quarter of the budget
-        storages = (Storage(8, n_thresholds), Storage(8, n_thresholds // 2))
-
-        def stored(trees: CompleteTrees) -> Iterator[Forest]:
-            forest = plain(trees.to_forest(lessons.output, problem.forest.inputs))
-            return (storage(problem.named(forest), problem.fit.X) for storage in storages)
-
         if n_trees >= 2:
-            start = _filled_start(lessons, room, n_trees, stored)
-            recipe = f"{start.n_trees} complete trees, b and v by {lesson}"
-            yield from least(_trained(lessons, lesson, room, recipe, start, "fixed", stored))
+            recipe = TrainedRecipe(lesson, n_trees, 0, n_thresholds)
+            start = _filled_start(lessons, room, recipe)
+            recipe = replace(recipe, n_trees=start.n_trees)
+            yield from least(_trained(lessons, room, recipe, start))
 
     return family
 
@@ -140,26 +128,18 @@ def dense_trees(lessons: Lessons, lesson: Lesson) -> Family:
         n_trees = _trees(room, each, 64)
         if _trees(replace(room, limit=room.limit / 4), each, 64) == MOST_TREES:
             return
-
-        def stored(trees: CompleteTrees) -> Iterator[Forest]:
-            whole = whole_weights(trees)
-            inputs = problem.forest.inputs
-            output = lessons.output
-            for forest in (whole.to_forest(output, inputs), full_rows(whole, output, inputs)):
-                yield Storage(8)(problem.named(in_float32(forest)), problem.fit.X)
-
         if n_trees >= 2:
-            start = lessons.start(n_trees)
-            recipe = f"{n_trees} complete trees, rows of {n_columns} weights by {lesson}"
-            yield from least(_trained(lessons, lesson, room, recipe, start, None, stored))
+            recipe = TrainedRecipe(lesson, n_trees, 0)
+            yield from least(_trained(lessons, room, recipe, lessons.start(n_trees)))
 
     return family
 
 
-def _filled_start(lessons: Lessons, room: Room, n_trees: int, stored: Stored) -> CompleteTrees:
+def _filled_start(lessons: Lessons, room: Room, recipe: TrainedRecipe) -> CompleteTrees:
     """Return a start of as many trees as there is room for, by the size of a first one."""
+    n_trees = recipe.n_trees
     start = lessons.start(n_trees)
-    size = room.cost(next(stored(start)))
+    size = room.cost(next(recipe.stored(lessons, start)))
     more = min(int(0.98 * n_trees * room.limit / max(size, 1e-9)), MOST_TREES)
     return start if more <= n_trees or room.over() else lessons.start(more)
 
@@ -174,36 +154,20 @@ def _trees(room: Room, each: int, shared: int) -> int:
 
 
 def _trained(
-    lessons: Lessons,
-    lesson: Lesson,
-    room: Room,
-    recipe: str,
-    start: CompleteTrees,
-    columns: Literal["fixed"] | None,
-    stored: Stored,
+    lessons: Lessons, room: Room, recipe: TrainedRecipe, start: CompleteTrees
 ) -> Iterator[Candidate]:
     """Yield the start and the trees on the way, each in the first form that fits."""
     problem = lessons.problem
 
-    def looked(trees: CompleteTrees, at: str) -> Iterator[Candidate]:
-        for forest in stored(trees):
-            if room.holds(forest):
-                yield candidate(problem, f"{recipe}{at}", forest)
-                return
+    def looked(trees: CompleteTrees, step: int) -> Iterator[Candidate]:
+        here = replace(recipe, step=step)
+        forest = here.first(lessons, room, trees)
+        if forest is not None:
+            yield candidate(problem, here.told(problem.fit.X.shape[1]), forest, here)
 
-    yield from looked(start, ", start")
-    rows = lessons.rows if lesson == "labels" else lessons.teacher
-    dropout = 0.1 if start.n_trees < 8 else 0.4 if lesson == "labels" else 0.2
-    way = JointRecipe(
-        steps=STEPS,
-        dropout=dropout,
-        columns=columns,
-        weight_decay=0.0 if columns == "fixed" else 0.05,
-        seed=problem.seed,
-    )
-    goal = objective.build(lessons.output, lessons.own(problem.fit), soft=bool(problem.n_classes))
-    for look in train_jointly(start, rows, goal, way, looks=LOOKS):
-        yield from looked(look.trees, f", step {look.step}")
+    yield from looked(start, 0)
+    for look in recipe.trained(lessons, start):
+        yield from looked(look.trees, look.step)
         if room.over():
             return
 

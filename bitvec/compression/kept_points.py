@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from bitvec.compression.families import Candidate
+from bitvec.compression.booster_family import BoosterRecipe
+from bitvec.compression.boosters import Setting
+from bitvec.compression.candidate_recipes import Candidate, Recipe
+from bitvec.compression.families import ForestRecipe, TreeRecipe
+from bitvec.compression.joint_trees import TrainedRecipe
 from bitvec.compression.problem import Problem
+from bitvec.compression.storage import Storage
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, InputError
 from bitvec.files import atomic, load, save
 from bitvec.files.records import pack
 
 RUN = "run.json"
+RECIPES: Final[dict[str, Any]] = {
+    "booster": BoosterRecipe,
+    "forest": ForestRecipe,
+    "tree": TreeRecipe,
+    "trained": TrainedRecipe,
+}
+PARTS: Final[dict[str, Any]] = {"setting": Setting, "storage": Storage}
+"""Fields of recipes that are records themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +59,12 @@ class KeptPoints:
         try:
             records = json.loads(listed.read_text("utf-8"))
             return [
-                Candidate(str(one["recipe"]), self._forest(one["file"]), float(one["loss"]))
+                Candidate(
+                    str(one["recipe"]),
+                    self._forest(one["file"]),
+                    float(one["loss"]),
+                    recipe_of(one["again"]),
+                )
                 for one in records
             ]
         except (ValueError, KeyError, TypeError, OSError) as error:
@@ -67,8 +85,32 @@ class KeptPoints:
         for number, one in enumerate(candidates):
             file = f"{name}-{number}.safetensors"
             save(one.forest, self.folder / file)
-            records.append({"recipe": one.recipe, "file": file, "loss": repr(one.loss)})
+            records.append(
+                {
+                    "recipe": one.recipe,
+                    "file": file,
+                    "loss": repr(one.loss),
+                    "again": record_of(one.again),
+                }
+            )
         atomic.write(self.folder / f"{name}.json", json.dumps(records).encode())
+
+
+def record_of(recipe: Recipe | None) -> dict[str, Any] | None:
+    """Return a recipe as plain values."""
+    if recipe is None:
+        return None
+    kind = next(name for name, made in RECIPES.items() if isinstance(recipe, made))
+    return {"kind": kind, **asdict(recipe)}  # type: ignore[call-overload] # it is a dataclass
+
+
+def recipe_of(record: dict[str, Any] | None) -> Recipe | None:
+    """Return the recipe that `record_of` gave as plain values."""
+    if record is None:
+        return None
+    given = {name: PARTS[name](**v) if name in PARTS else v for name, v in record.items()}
+    found: Recipe = RECIPES[given.pop("kind")](**given)
+    return found
 
 
 def kept_in(path: str | os.PathLike[str], problem: Problem, options: Any) -> KeptPoints:

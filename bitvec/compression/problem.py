@@ -19,6 +19,7 @@ from bitvec.runtime.train.retrain.selection import hard_scores
 from bitvec.runtime.train.retrain.training_data import Data
 
 F32 = np.dtype(np.float32)
+_ROWS = ("X", "target", "weight")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +48,12 @@ class Problem:
     categorical: tuple[int, ...]
     monotone: Monotone | None
     seed: int
+
+    def of_all_rows(self) -> Problem:
+        """Return the problem whose rows to fit are all rows; those held out stay beside them."""
+        one, other = self.fit, self.held_out
+        parts = (np.concatenate([getattr(d, n) for d in (one, other)]) for n in _ROWS)
+        return replace(self, fit=Data(*parts))
 
     @property
     def metric(self) -> str:

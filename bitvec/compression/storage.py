@@ -57,10 +57,18 @@ class Storage:
 
     def __call__(self, forest: Forest, X: Array) -> Forest:
         """Return a plain forest in these forms; X, float32, says where thresholds may move."""
+        return self.rounded(self.moved(forest, X))
+
+    def moved(self, forest: Forest, X: Array) -> Forest:
+        """Return a plain forest whose thresholds are of this form, and its leaves as they were."""
         if self.leaf_bits is not None:
             forest = simple_thresholds(forest, X)
         if self.n_thresholds is not None:
             forest = shared_thresholds(one_way(forest, X), X, self.n_thresholds)
+        return forest
+
+    def rounded(self, forest: Forest) -> Forest:
+        """Return a forest whose leaves are of this form."""
         return forest if self.leaf_bits is None else on_grid(forest, self.leaf_bits)
 
 
@@ -79,10 +87,13 @@ STORAGES = (
 def on_grid(forest: Forest, bits: int) -> Forest:
     """Return the forest whose leaves are rounded to multiples of the least power of two that fits.
 
+    Those of a sum are rounded around 0; see `centred`.
+
     >>> from bitvec.core.forest import Forest
     >>> stump = Forest.from_matrices([[1]], [0], [[0], [1]], [0.1, 1.0])
-    >>> on_grid(stump, 8).v.ravel().tolist()
-    [0.1015625, 1.0]
+    >>> small = on_grid(stump, 8)
+    >>> small.v.ravel().tolist(), small.output.base_score.tolist()
+    ([-0.44921875, 0.44921875], [0.55])
 
     Vectors of probabilities still add to 1: of each the numbers are rounded up that lose most.
     """
@@ -95,6 +106,9 @@ def on_grid(forest: Forest, bits: int) -> Forest:
         whole += place < lost[:, None]
         rounded = (whole / steps).astype(forest.leaves.v.dtype)
         return replace(forest, leaves=replace(forest.leaves, v=rounded))
+    if forest.output.aggregate is Aggregate.SUM:
+        forest = centred(forest)
+        v = forest.leaves.v.astype(np.float64)
     size = float(np.ptp(v))
     if not 0 < size < np.inf:
         return forest
@@ -103,6 +117,32 @@ def on_grid(forest: Forest, bits: int) -> Forest:
         step *= 2
     rounded = (np.round(v / step) * step + 0.0).astype(forest.leaves.v.dtype)
     return replace(forest, leaves=replace(forest.leaves, v=rounded))
+
+
+def centred(forest: Forest) -> Forest:
+    """Return a sum of trees whose leaves lie around 0, what they had in common in its base score.
+
+    LightGBM's first trees hold the mean of all targets: on one grid with them the small leaves of
+    later trees would be lost. Of each tree and output the middle of its range is moved.
+    """
+    output, leaves, ptr = forest.output, forest.leaves, forest.bitvectors.leaf_ptr
+    v = leaves.v.astype(np.float64)
+    if output.scale is not None or output.tree_weight is not None or not np.all(np.isfinite(v)):
+        return forest
+    middle = (
+        np.maximum.reduceat(v, ptr[:-1], axis=0) + np.minimum.reduceat(v, ptr[:-1], axis=0)
+    ) / 2
+    base = output.base_score.astype(np.float64)
+    if leaves.output is None:
+        base = base + middle.sum(axis=0)
+    else:
+        np.add.at(base, leaves.output[ptr[:-1]], middle[:, 0])
+    v = v - np.repeat(middle, np.diff(ptr), axis=0)
+    return replace(
+        forest,
+        leaves=replace(leaves, v=v.astype(leaves.v.dtype)),
+        output=replace(output, base_score=base.astype(output.base_score.dtype)),
+    )
 
 
 def one_way(forest: Forest, X: Array) -> Forest:

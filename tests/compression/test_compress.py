@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from typing import Any
@@ -16,12 +17,17 @@ from importlib import import_module
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import bitvec
-from bitvec.compression import boosters, families, joint_trees, problem
-from bitvec.compression.boosters import LIBRARIES
+from bitvec.compression import booster_family, boosters, families, joint_trees, problem
+from bitvec.compression.booster_family import BoosterRecipe
+from bitvec.compression.boosters import LIBRARIES, RANDOM, Setting
 from bitvec.compression.budget import Budget
+from bitvec.compression.families import ForestRecipe, TreeRecipe
 from bitvec.compression.front import Front, Point
+from bitvec.compression.joint_trees import TrainedRecipe
+from bitvec.compression.kept_points import recipe_of, record_of
+from bitvec.compression.lessons import Lessons, lowered
 from bitvec.compression.model_costs import table_bytes
-from bitvec.compression.storage import STORAGES
+from bitvec.compression.storage import STORAGES, Storage
 from bitvec.core.source import Source
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.train.monotone import Monotone
@@ -39,16 +45,16 @@ def _scikit_learn_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def small(patch: pytest.MonkeyPatch) -> None:
     for name in [name for name in LIBRARIES if name != "sklearn"]:
         patch.delitem(LIBRARIES, name)
-    patch.setitem(LIBRARIES, "sklearn", (LIBRARIES["sklearn"][0], (4,)))
+    patch.setitem(LIBRARIES, "sklearn", replace(LIBRARIES["sklearn"], leaves=(4,)))
     patch.setattr(boosters, "ALONE", (4,))
-    patch.setattr(families, "STORAGES", (*STORAGES[:3], STORAGES[2], STORAGES[4]))
+    patch.setattr(booster_family, "STORAGES", (STORAGES[0], STORAGES[2], STORAGES[4]))
     patch.setattr(families, "FOREST_LEAVES", (16,))
     patch.setattr(families, "TREE_SHARES", (0.25,))
     patch.setattr(joint_trees, "STEPS", 12)
     patch.setattr(joint_trees, "LOOKS", 2)
     patch.setattr(joint_trees, "MOST_TREES", 6)
     # Boosters of five folds take seconds.
-    patch.setattr(joint_trees.Lessons, "teacher", property(lambda lessons: lessons.rows))
+    patch.setattr(Lessons, "teacher", property(lambda lessons: lessons.rows))
     patch.setattr(compress_module, "SHARES", (1.0,))
 
 
@@ -93,6 +99,8 @@ def test_points_stay_within_the_budget_and_the_front_is_one(results: Any, kind: 
     assert sizes == sorted(sizes)
     assert losses == sorted(losses, reverse=True)
     assert result.chosen.loss == min(point.loss for point in result.tried)
+    assert result.chosen.refitted
+    assert not any(point.refitted for point in result.tried)
     assert result.forest.output.classes is result.chosen.forest.output.classes
 
 
@@ -244,7 +252,7 @@ def test_a_teacher_has_not_seen_the_rows_that_it_answers(classifier: Any, monkey
     monkeypatch.undo()
     X, y = classes()
     task = problem.read(classifier, X, y, sample_weight=None, validation=0.2, monotone=None, seed=0)
-    lessons = joint_trees.Lessons(task)
+    lessons = Lessons(task)
     n = len(task.fit)
     assert np.array_equal(lessons.rows.target.argmax(axis=1), task.y)
     taught = lessons.teacher
@@ -256,7 +264,115 @@ def test_a_teacher_has_not_seen_the_rows_that_it_answers(classifier: Any, monkey
 
 def test_missing_values_lie_below_all_others() -> None:
     X = np.array([[1.0, np.nan], [np.nan, 5.0], [3.0, 7.0]])
-    lowered = joint_trees.lowered(X, X)
-    assert np.array_equal(np.isnan(X), lowered < np.nanmin(X, axis=0))
-    assert np.array_equal(lowered[~np.isnan(X)], X[~np.isnan(X)])
-    assert joint_trees.lowered(lowered, X) is lowered
+    low = lowered(X, X)
+    assert np.array_equal(np.isnan(X), low < np.nanmin(X, axis=0))
+    assert np.array_equal(low[~np.isnan(X)], X[~np.isnan(X)])
+    assert lowered(low, X) is low
+
+
+def task_of(forest: Any, X: Any, y: Any, **given: Any) -> Any:
+    options = {"sample_weight": None, "validation": 0.25, "monotone": None, "seed": 0} | given
+    return problem.read(forest, X, y, **options)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_a_recipe_made_again_of_the_same_rows_is_the_same_forest(
+    regressor: Any, classifier: Any, kind: str
+) -> None:
+    X, y = numbers() if kind == "numbers" else classes()
+    task = task_of(regressor if kind == "numbers" else classifier, X, y)
+    lessons = Lessons(task)
+    room = families.Room(table_bytes, 2048, "bytes", lambda: False)
+    found = [
+        *booster_family.boosted("sklearn")(task, room),
+        *families.small_forests(task, room),
+        *families.single_trees(task, room),
+        *joint_trees.axis_trees(lessons, "labels")(task, room),
+        *joint_trees.dense_trees(lessons, "labels")(task, room),
+    ]
+    assert {type(one.again) for one in found} == {
+        BoosterRecipe, ForestRecipe, TreeRecipe, TrainedRecipe
+    }  # fmt: skip
+    for one in found:
+        again = one.again.again(lessons, room)
+        assert np.array_equal(again.leaves.v, one.forest.leaves.v), one.recipe
+        assert np.array_equal(again.tests.b, one.forest.tests.b), one.recipe
+
+
+def test_a_refit_has_all_rows_and_stays_within_its_budget(results: Any) -> None:
+    result = results["numbers"]
+    lessons = result.refits._all_rows
+    assert len(lessons.problem.fit) == 240
+    for point in result.front:
+        new = result.refitted(point, 400)
+        if new.refitted:
+            assert new.bytes == table_bytes(new.forest) <= 400
+        else:
+            assert new is point
+        assert (new.loss, new.score, new.recipe) == (point.loss, point.score, point.recipe)
+    with pytest.raises(InputError, match="must be of bytes"):
+        result.refitted(result.front[0], "3 leaves")
+    assert any("all rows" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("why", ["worse", "too large"])
+def test_a_refit_that_went_wrong_is_not_taken(
+    regressor: Any, results: Any, why: str, monkeypatch: Any
+) -> None:
+    wrong = regressor.take([0])
+    if why == "worse":
+        wrong = replace(wrong, leaves=replace(wrong.leaves, v=-wrong.leaves.v))
+    for made in (BoosterRecipe, ForestRecipe, TreeRecipe, TrainedRecipe):
+        monkeypatch.setattr(made, "again", lambda *_: wrong)
+    result = results["numbers"]
+    limit = table_bytes(wrong) + (0 if why == "worse" else -1)
+    assert all(result.refitted(point, limit) is point for point in result.tried)
+
+
+def test_nothing_is_refitted_unless_it_may_be(regressor: Any) -> None:
+    result = bitvec.compress(regressor, *numbers(), budget=256, refit=False)
+    assert not result.chosen.refitted
+    assert any(result.chosen.forest is point.forest for point in result.tried)
+
+
+def test_recipes_are_kept_as_plain_values() -> None:
+    setting = Setting("lightgbm", 8, 0.05, 100, RANDOM, 3)
+    for recipe in (
+        BoosterRecipe(setting, 20, Storage(8, 64), 30.0),
+        ForestRecipe(16, 5, Storage()),
+        TreeRecipe(8, Storage(16)),
+        TrainedRecipe("teacher", 4, 20, 64),
+    ):
+        assert recipe_of(json.loads(json.dumps(record_of(recipe)))) == recipe
+    assert recipe_of(record_of(None)) is None
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_a_mean_of_boosters_answers_the_mean(
+    regressor: Any, library: str, monkeypatch: Any
+) -> None:
+    pytest.importorskip(library)
+    monkeypatch.undo()
+    task = task_of(regressor, *numbers())
+    setting = Setting(library, 4, 0.3, 5, boosters.LIBRARIES[library].ways[-1])
+    assert boosters.draws(setting)
+    bag = boosters.grown(task, replace(setting, bags=3))
+    alone = [
+        boosters.grown(replace(task, seed=boosters.SEED * number), setting) for number in range(3)
+    ]
+    answers = [bitvec.compile(forest).raw(task.fit.X) for forest in alone]
+    assert np.ptp(answers, axis=0).max() > 1e-3
+    assert np.allclose(bitvec.compile(bag).raw(task.fit.X), np.mean(answers, axis=0), atol=1e-5)
+    one = bitvec.compile(bag.take(np.arange(3))).raw(task.fit.X)
+    first = [bitvec.compile(forest.take([0])).raw(task.fit.X) for forest in alone]
+    assert np.allclose(one, np.mean(first, axis=0), atol=1e-5)
+
+
+def test_leaves_solved_for_together_fit_the_rows_better(regressor: Any) -> None:
+    task = task_of(regressor, *numbers())
+    forest = boosters.grown(task, Setting("sklearn", 4, 0.1, 10))
+    losses = [
+        task.judged(found, task.fit)[0] for _, found in booster_family.solved(task, forest, 30.0)
+    ]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[0] < task.judged(forest, task.fit)[0]

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bitvec.compression.model_costs import largest, table_bytes
-from bitvec.compression.storage import Storage, on_grid, shared_thresholds
+from bitvec.compression.storage import Storage, centred, on_grid, shared_thresholds
 from bitvec.compression.subtrees import pruned
+from bitvec.compression.sums import weighted_sum
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.predictor import compile
 from tests.chain_forests import chains
@@ -59,10 +60,34 @@ def joined(parts: list[Forest]) -> Forest:
 def test_leaves_on_a_grid_are_within_half_a_step(seed: int, bits: int) -> None:
     forest = drawn(seed)
     small = on_grid(forest, bits)
-    v = forest.leaves.v.astype(np.float64)
+    v = centred(forest).leaves.v.astype(np.float64)
     step = np.ptp(v) / (2**bits - 1)
     assert np.abs(small.leaves.v - v).max() <= 2 * step
     assert table_bytes(small) < table_bytes(forest)
+
+
+@settings(max_examples=20)
+@given(SEEDS, st.floats(-1e3, 1e3))
+def test_what_all_leaves_of_a_tree_have_in_common_costs_no_step(seed: int, mean: float) -> None:
+    forest = drawn(seed)
+    leaves = forest.leaves
+    far = leaves.v + (np.arange(leaves.n_leaves) < 4)[:, None] * np.float32(mean)
+    moved = replace(forest, leaves=replace(leaves, v=far.astype(np.float32)))
+    X = np.random.default_rng(seed).normal(size=(50, 3)).astype(np.float32)
+    apart = compile(on_grid(moved, 8)).raw(X) - compile(on_grid(forest, 8)).raw(X)
+    assert np.abs(apart - mean).max() <= 1e-3 + 3 * 2 * np.ptp(leaves.v) / 255
+    same = compile(centred(moved)).raw(X) - compile(moved).raw(X)
+    assert np.abs(same).max() <= 1e-3
+
+
+@settings(max_examples=20)
+@given(SEEDS, SEEDS, st.floats(-2, 2))
+def test_a_weighted_sum_answers_the_weighted_sum(one: int, other: int, weight: float) -> None:
+    forests = [drawn(one), drawn(other, n_trees=2)]
+    X = np.random.default_rng(one).normal(size=(50, 3)).astype(np.float32)
+    answers = [compile(forest).raw(X) for forest in forests]
+    found = compile(weighted_sum(forests, [0.5, weight])).raw(X)
+    assert np.allclose(found, 0.5 * answers[0] + weight * answers[1], atol=1e-5)
 
 
 @settings(max_examples=20)
