@@ -38,12 +38,11 @@ from bitvec.runtime.predict.cpu.kernel_arrays import (
 from bitvec.runtime.predict.cpu.probabilities import (
     EXP_TABLE,
     LARGEST,
-    PAIRWISE,
     c_exp_of,
-    pairwise,
     steps_and_rest,
     table_exp_of,
 )
+from bitvec.runtime.predict.cpu.softmax_kernels import PAIRWISE, pairwise
 
 _SLOPE, _INVERSE = np.float32(SLOPE), np.float32(INVERSE)
 _ROOT = np.float32(1.41421356)
