@@ -119,12 +119,15 @@ METRICS = ("auto", "log_loss", "accuracy", "balanced_accuracy", "f1", "auc", "rm
 )
 @click.option(
     "--grow",
-    is_flag=False,
-    flag_value=100,
+    is_flag=True,
+    help="Add new trees where the loss asks for them and drop faded ones, in place of the joint "
+    "training; of boosters.",
+)
+@click.option(
+    "--grow-rounds",
     type=click.IntRange(min=1),
-    metavar="[ROUNDS]",
-    help="Add new trees where the loss asks for them, up to so many rounds (100) a candidate, and "
-    "drop faded ones, in place of the joint training; of boosters.",
+    metavar="N",
+    help="With --grow, rounds of new trees at most; by default 100.",
 )
 @click.option(
     "--refit/--no-refit",
@@ -161,7 +164,8 @@ def command(
     allow_values_only: bool,
     header: bool | None,
     as_json: bool,
-    grow: int | None,
+    grow: bool,
+    grow_rounds: int | None,
     **given: Any,
 ) -> None:
     """Move thresholds and leaves to the rows of DATA, and write the model in its own format.
@@ -210,7 +214,7 @@ def command(
             sample_weight=weight,
             validation=by,
             progress=told,
-            grow=grow or False,
+            grow=grow and (grow_rounds or True),
             **given,
         )
     certificate = None

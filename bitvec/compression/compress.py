@@ -283,8 +283,12 @@ def _tried(
             )
             try:
                 found = [one for one in by_name[name](task, room) if task.holds(one.forest)]
-            except (UnsupportedModelError, MemoryError) as error:
-                notes.append(f"{name} was left out: {error}.".replace("..", "."))
+            except Exception as error:
+                # Of other libraries any: one may refuse infinities, the next an empty column.
+                if isinstance(error, BitvecError) and not isinstance(error, UnsupportedModelError):
+                    raise
+                said = str(error).strip().split("\n")[-1] or type(error).__name__
+                notes.append(f"{name} was left out: {said}.".replace("..", "."))
                 continue
             if kept is not None and clock.monotonic() <= deadline:
                 kept.save(label, found)

@@ -99,6 +99,6 @@ def lowered(X: Array, like: Array) -> Array:
     """Return rows whose missing values lie below all numbers that a column of `like` has."""
     if not np.isnan(X).any():
         return X
-    lowest = np.nan_to_num(np.nanmin(like, axis=0).astype(np.float64))
-    size = np.nan_to_num(np.nanmax(like, axis=0)) - lowest
+    lowest = np.nan_to_num(np.fmin.reduce(like, axis=0).astype(np.float64))
+    size = np.nan_to_num(np.fmax.reduce(like, axis=0)) - lowest
     return np.where(np.isnan(X), lowest - 0.1 * size - 1e-3, X)

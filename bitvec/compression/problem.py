@@ -138,6 +138,7 @@ def read(
     if y is None:
         raise InputError("`y` must hold a label for each row of X, got None: pass the labels.")
     data = training_data.read(forest, X, y, sample_weight)
+    data = replace(data, weight=_of_mean_one(data.weight))
     classes = forest.output.classes
     n_classes = 0 if classes is None else len(classes[0])
     is_share = isinstance(validation, (int, float, np.number)) and not isinstance(validation, bool)
@@ -163,6 +164,14 @@ def read(
         Monotone.asked(forest, monotone),
         seed,
     )
+
+
+def _of_mean_one(weight: Array) -> Array:
+    """Return weights in the unit that boosters' limits of rows and of derivatives are meant in."""
+    if not weight.any():
+        return weight
+    part = weight / weight.max()
+    return part / part[part > 0].mean()
 
 
 def _require_plain(forest: Forest) -> None:

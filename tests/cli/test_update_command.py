@@ -58,7 +58,8 @@ def test_the_report_is_for_people_too(run: Run, desk: Path) -> None:
 
 def test_a_model_grows(run: Run, desk: Path, models: dict[str, Any]) -> None:
     models["cancer"].assign(y=1 - models["cancer_y"]).to_parquet(desk / "new.parquet")
-    given = ("update", "cancer.ubj", "new.parquet", "--target", "y", "--grow", 4, "-o", "grown.ubj")
+    given = ("update", "--grow", "cancer.ubj", "new.parquet", "--target", "y", "-o", "grown.ubj")
+    given += ("--grow-rounds", 4)
     result = run(*given, "--json")
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)

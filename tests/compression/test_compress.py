@@ -376,3 +376,17 @@ def test_leaves_solved_for_together_fit_the_rows_better(regressor: Any) -> None:
     ]
     assert losses == sorted(losses, reverse=True)
     assert losses[0] < task.judged(forest, task.fit)[0]
+
+
+def test_the_unit_of_weights_does_not_matter_and_a_column_without_values_ends_nothing() -> None:
+    X, y = numbers()
+    forest = bitvec.convert(RandomForestRegressor(3, max_depth=3, random_state=0).fit(X, y))
+    plain, light = (
+        bitvec.compress(forest, X, y, budget=500, sample_weight=weight)
+        for weight in (None, np.full(len(X), 1e-30))
+    )
+    assert [point.loss for point in plain.tried] == [point.loss for point in light.tried]
+    X[:, 2] = np.nan
+    result = bitvec.compress(forest, X, y, budget=500)
+    assert any("was left out" in note for note in result.notes)
+    assert result.chosen.bytes <= 500

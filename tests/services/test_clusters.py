@@ -75,7 +75,7 @@ def test_a_program_of_the_page_answers_for_every_row_once(engine, killed, folder
     if engine == "Spark" and shutil.which("java") is None:
         pytest.skip("Spark needs a Java runtime")
     [program] = re.findall(
-        rf"## {engine}\n\n```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
+        rf"## {engine}\n\n.*?```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL
     )
     if killed:
         (tmp_path / "dying.py").write_text(KILLED.format(marker=str(tmp_path / "died")))

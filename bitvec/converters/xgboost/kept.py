@@ -63,8 +63,13 @@ def is_dart(forest: Forest) -> bool:
 
 def parallel_trees(forest: Forest) -> int:
     """Return the trees of one output in one iteration."""
-    parameters = _object(_object(_booster(learner_of(forest)), "model"), "gbtree_model_param")
-    return max(1, _count(parameters, "num_parallel_tree"))
+    return max(1, _count(_of_trees(forest), "num_parallel_tree"))
+
+
+def _of_trees(forest: Forest) -> Document:
+    """Return the parameters of the model's trees."""
+    model = _object(_booster(learner_of(forest)), "model")
+    return _object(model, "gbtree_model_param")
 
 
 def counts_classes(forest: Forest) -> bool:
@@ -98,11 +103,12 @@ def base_score(forest: Forest, objective: str) -> Float32[Array, " n_outputs"] |
     return score if np.array_equal(margin, base) else None
 
 
-def attributes(forest: Forest, *, same_trees: bool) -> dict[str, str]:
+def attributes(forest: Forest) -> dict[str, str]:
     """Return the model's attributes, with a best iteration that means the trees that are there.
 
     A scikit-learn wrapper predicts up to its best iteration, which are the trees that were
-    converted; a Booster has it for information, which other trees outdate.
+    converted. A Booster has it for information, but a wrapper that loads its file stops there: it
+    is left out unless there are as many trees as the model had.
     """
     kept = {
         name: text
@@ -113,7 +119,7 @@ def attributes(forest: Forest, *, same_trees: bool) -> dict[str, str]:
     last = -1 if iteration is None else int(iteration.max(initial=-1))
     if "scikit_learn" in kept and "best_iteration" in kept and last >= 0:
         kept["best_iteration"] = str(last)
-    elif not same_trees or _count(kept, "best_iteration") > last:
+    elif forest.n_trees != _count(_of_trees(forest), "num_trees"):
         for name in ("best_iteration", "best_score"):
             kept.pop(name, None)
     return kept

@@ -99,7 +99,6 @@ def to_document(forest: Forest) -> Document:
     score = kept.base_score(forest, name) if forest.output.base_first else None
     if score is None and (forest.output.base_first or not np.any(forest.output.base_score)):
         score = base_scores.scores_of(objective_named(name), _base(forest))
-    n_given = forest.n_trees
     if score is None:
         forest = base_as_trees(forest)
         score = base_scores.scores_of(objective_named(name), _base(forest))
@@ -124,7 +123,7 @@ def to_document(forest: Forest) -> Document:
     n, is_multi = forest.n_outputs, kept.counts_classes(forest) or name.startswith("multi:")
     return {
         "learner": {
-            "attributes": kept.attributes(forest, same_trees=forest.n_trees == n_given),
+            "attributes": kept.attributes(forest),
             "feature_names": list(forest.inputs.feature_names or ()),
             "feature_types": kept.feature_types(forest),
             "gradient_booster": booster,

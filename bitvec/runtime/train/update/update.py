@@ -19,6 +19,7 @@ from bitvec.runtime.train.update.grown_update import Growing, Grown, most_rounds
 from bitvec.runtime.train.update.moved_parts import Moved, moved
 from bitvec.runtime.train.update.update_result import (
     OUT_OF_TIME,
+    TOO_FEW,
     UNCHANGED,
     Growth,
     Trial,
@@ -190,7 +191,7 @@ def update(
         judged = result = run.choice.settled
         chosen = tried[0]
         if judged is forest:
-            notes.append(UNCHANGED)
+            notes.append(UNCHANGED if run.choice.is_able else TOO_FEW)
             grown = None
         else:
             chosen = tried[-1] if grown else run.chosen(tried)

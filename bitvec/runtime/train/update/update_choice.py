@@ -8,20 +8,24 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.errors import InputError
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.selection import Evaluation, Selection, hard_scores
 from bitvec.runtime.train.retrain.training_data import Data
 
 ERRORS = 0.5
 """Paired standard errors that the gain of the best candidate must exceed."""
+LEAST = 10
+"""Rows held out at least: the spread of fewer says nothing."""
 
 
 class Choice(Selection):
     """Keeps the candidate of the highest score on the rows held out.
 
     `settled` says whether it is taken at all: its gain must exceed half a standard error of the
-    rows' paired differences from the start. Candidates are compared with each other by their mean
-    alone: each of them is nearer to the new rows than the start, and they are few.
+    rows' paired differences from the start, on at least `LEAST` rows. Candidates are compared with
+    each other by their mean alone: each of them is nearer to the new rows than the start, and they
+    are few.
 
     Parameters
     ----------
@@ -58,6 +62,10 @@ class Choice(Selection):
         self.found_at = self.history[0]
         if measure is not None:
             self.start_score = self.score = measure(hard_scores(start, held_out.X))
+            if np.isnan(self.score):
+                raise InputError(
+                    "`metric` must return a number for the forest as it is, got nan: mend it."
+                )
             self.found_at = Evaluation("start", 0, 0, self.score, np.nan, np.nan, False)
             self.history = [self.found_at]
 
@@ -91,8 +99,15 @@ class Choice(Selection):
         return self._mean(self._scores(raw)) if self._measure is None else self._measure(raw)
 
     @property
+    def is_able(self) -> bool:
+        """Whether enough rows are held out to choose by."""
+        return self._n_effective >= LEAST
+
+    @property
     def settled(self) -> Forest:
         """The best candidate where it is clearly better than the start, else the start."""
+        if not self.is_able:
+            return self.start
         if self.best is self.start or self._measure is not None:
             return self.best
         if not np.isfinite(self.start_score):

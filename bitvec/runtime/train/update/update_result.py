@@ -17,6 +17,10 @@ UNCHANGED = (
     "Nothing was clearly better on the rows held out, so the forest is as it was. If rows are not "
     "in the order of time, shuffle them, or give rows of your own as `validation`."
 )
+TOO_FEW = (
+    "Fewer than 10 rows were held out, too few to choose by, so the forest is as it was: pass more "
+    "rows, or a larger `validation`."
+)
 OUT_OF_TIME = (
     "The budget was over before the chosen recipe was fitted to all rows: what comes back is "
     "fitted to those that were not held out."

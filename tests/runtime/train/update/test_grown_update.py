@@ -230,3 +230,28 @@ def test_a_mean_of_trees_is_refused(drifted):
     forest = grown(np.nan_to_num(old[0]), old[1], n_trees=3, classes=np.array([0, 1]))
     with pytest.raises(UnsupportedModelError, match="must be a sum of trees"):
         bitvec.update(forest, np.nan_to_num(X), y, grow=True)
+
+
+def test_a_grown_booster_does_not_stop_where_its_training_was_best(tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    (X, y), (Z, t) = stream(n_classes=0)
+    old = xgboost.train({"max_depth": 3, "nthread": 1}, xgboost.DMatrix(X, y), 4)
+    old.set_attr(best_iteration="2", best_score="0.5", kept="yes")
+    forest = bitvec.convert(old)
+    grown_forest = bitvec.update(forest, Z, t, grow=5).forest
+    assert grown_forest.n_trees > forest.n_trees
+    wrapper = xgboost.XGBRegressor()
+    wrapper.load_model(bitvec.export(grown_forest, tmp_path / "grown.ubj"))
+    assert wrapper.get_booster().attributes() == {"kept": "yes"}
+    assert same_bits(wrapper.predict(Z), bitvec.compile(grown_forest).predict(Z).astype(np.float32))
+    wrapper.load_model(bitvec.export(forest, tmp_path / "same.ubj"))
+    assert wrapper.get_booster().attributes()["best_iteration"] == "2"
+
+
+def test_a_handful_of_rows_changes_nothing(drifted):
+    forest, _, (X, y) = drifted
+    result = bitvec.update(forest, X[:20], y[:20], grow=True)
+    assert not result.updated
+    assert "Fewer than 10 rows" in result.note
+    with pytest.raises(InputError, match="`metric` must return a number"):
+        bitvec.update(forest, X, y, metric=lambda y, p: float("nan"))
