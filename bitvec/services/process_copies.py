@@ -45,6 +45,11 @@ def context(get_ready: Callable[[], object]) -> Any:
     return found
 
 
+def is_copy() -> bool:
+    """Return whether this is one of several processes, which share the cores."""
+    return multiprocessing.parent_process() is not None
+
+
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """Look for no garbage: what is imported and loaded meanwhile stays."""

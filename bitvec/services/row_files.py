@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import multiprocessing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from bitvec.files import atomic
 from bitvec.files.sound import sound
 from bitvec.runtime.predict import datafiles
 from bitvec.runtime.predict.textfiles import SEPARATORS
+from bitvec.services.process_copies import is_copy
 
 BATCH_ROWS: Final = 1 << 16
 BLOCK: Final = 1 << 24
@@ -99,8 +99,7 @@ def _parquet(path: Path) -> Iterator[Batch]:
     with parquet.ParquetFile(path, memory_map=True) as file:
         if not file.metadata.num_rows:
             yield file.schema_arrow.empty_table()
-        alone = multiprocessing.parent_process() is None  # else the other processes have the cores
-        for batch in file.iter_batches(BATCH_ROWS, use_threads=alone):
+        for batch in file.iter_batches(BATCH_ROWS, use_threads=not is_copy()):
             yield pyarrow.Table.from_batches([batch])
 
 

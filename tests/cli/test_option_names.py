@@ -64,6 +64,7 @@ OWN = {
         "--plot": "a call of its own, History.plot",
     },
     "update": {
+        "--grow-rounds": "a number that `grow` may be in place of True",
         "--target": "the column of DATA that y is read from",
         "--certify": "a call of its own, bitvec.certify",
         "--allow-values-only": "of the call that --certify makes",

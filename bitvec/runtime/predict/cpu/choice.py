@@ -135,7 +135,7 @@ def choose(forest: Forest, *, small: bool = False) -> Choice:
     --------
     >>> from bitvec.core.forest import Forest
     >>> choose(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])).name
-    'perfect'
+    'chain'
     """
     costs = {name: cost for name, cost in _costs(forest, small).items() if cost is not None}
     reasons: list[str] = []

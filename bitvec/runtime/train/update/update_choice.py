@@ -100,8 +100,8 @@ class Choice(Selection):
 
     @property
     def is_able(self) -> bool:
-        """Whether enough rows are held out to choose by."""
-        return self._n_effective >= LEAST
+        """True if enough rows are held out to choose by."""
+        return round(self._n_effective) >= LEAST
 
     @property
     def settled(self) -> Forest:
