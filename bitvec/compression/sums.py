@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.joined_parts import joined_tests, joined_trees
 from bitvec.core.leaves import Leaves
-from bitvec.core.node_tests import NodeTests
-from bitvec.core.structure import Bitvectors
-
-_POINTERS = ("node_ptr", "row_ptr", "set_ptr")
-_ABSENT = {"substitute": np.nan, "indicator": -1}
 
 
 def weighted_sum(forests: Sequence[Forest], weights: Sequence[float]) -> Forest:
@@ -43,19 +37,13 @@ def weighted_sum(forests: Sequence[Forest], weights: Sequence[float]) -> Forest:
         weight * one.output.base_score.astype(np.float64)
         for one, weight in zip(forests, weights, strict=True)
     )
-    B = [one.bitvectors for one in forests]
     output = None
     if first.leaves.output is not None:
         output = np.concatenate([one.leaves.output for one in forests])
     return replace(
         first,
-        tests=_tests([one.tests for one in forests]),
-        bitvectors=Bitvectors(
-            np.concatenate([one.lo for one in B]),
-            np.concatenate([one.mid for one in B]),
-            np.concatenate([one.hi for one in B]),
-            _chained([one.leaf_ptr for one in B]),
-        ),
+        tests=joined_tests([one.tests for one in forests]),
+        bitvectors=joined_trees([one.bitvectors for one in forests]),
         leaves=Leaves(np.concatenate(v), output),
         output=replace(
             first.output,
@@ -64,29 +52,3 @@ def weighted_sum(forests: Sequence[Forest], weights: Sequence[float]) -> Forest:
         ),
         source=None,
     )
-
-
-def _tests(parts: Sequence[NodeTests]) -> NodeTests:
-    """Return the nodes of all, one part after the other."""
-    found: dict[str, Any] = {}
-    for field in fields(NodeTests):
-        arrays = [getattr(one, field.name) for one in parts]
-        if field.name in _POINTERS:
-            found[field.name] = _chained(arrays)
-        elif all(array is None for array in arrays):
-            found[field.name] = None
-        else:
-            absent = _ABSENT.get(field.name)
-            found[field.name] = np.concatenate(
-                [
-                    np.full(one.column.shape, absent) if array is None else array
-                    for one, array in zip(parts, arrays, strict=True)
-                ]
-            ).astype(next(array.dtype for array in arrays if array is not None))
-    return NodeTests(**found)
-
-
-def _chained(pointers: Sequence[Array]) -> Array:
-    """Return the offsets of parts that stand one after the other."""
-    counts = np.concatenate([np.diff(one) for one in pointers])
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

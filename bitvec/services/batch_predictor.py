@@ -159,7 +159,6 @@ class BatchPredictor:
 
         Whatever a batch would raise is left to the first one.
         """
-        import_module("narwhals")
         import_module("bitvec.services.ready_process")
         inputs, compared = self.model.inputs, getattr(self.model, "dtype", np.float64)
         X = np.zeros((READY_ROWS, inputs.n_features), inputs.number_dtype or compared)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.joined_parts import joined_tests, joined_trees
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import (
     CodeRule,
@@ -21,10 +22,8 @@ from bitvec.core.node_tests import (
     set_bits,
 )
 from bitvec.core.source import retrained_source
-from bitvec.core.structure import Bitvectors, arrange
+from bitvec.core.structure import arrange
 from bitvec.runtime.train.grow.column_bins import Bins
-
-POINTERS = ("node_ptr", "row_ptr", "set_ptr")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,13 +76,10 @@ def appended(forest: Forest, trees: Sequence[NewTree], bins: Bins) -> Forest:
     if own.output is not None:
         named = np.repeat([tree.output for tree in trees], n_leaves)[at].astype(np.int32)
         output = np.concatenate([own.output, named])
-    old = forest.bitvectors
-    lo, mid, hi = (np.concatenate([getattr(old, k), getattr(B, k)]) for k in ("lo", "mid", "hi"))
-    leaf_ptr = np.concatenate([old.leaf_ptr, old.leaf_ptr[-1] + B.leaf_ptr[1:]])
     return replace(
         forest,
-        tests=joined_tests(forest.tests, _tests(trees, order.node, bins)),
-        bitvectors=Bitvectors(lo, mid, hi, leaf_ptr),
+        tests=joined_tests([forest.tests, _tests(trees, order.node, bins)]),
+        bitvectors=joined_trees([forest.bitvectors, B]),
         leaves=Leaves(np.concatenate([own.v, v.astype(own.v.dtype)]), output),
         output=_output(forest, trees),
         source=without_ids(forest),
@@ -144,19 +140,3 @@ def _tests(trees: Sequence[NewTree], order: Array, bins: Bins) -> NodeTests:
         code_rule=np.where(is_set, bins.code_rule, CodeRule.EXACT),
         **sets,
     )
-
-
-def joined_tests(first: NodeTests, second: NodeTests) -> NodeTests:
-    """Return the tests of two lists of nodes, one behind the other, in the dtype of the first."""
-    joined: dict[str, Any] = {}
-    for field in fields(NodeTests):
-        a, b = getattr(first, field.name), getattr(second, field.name)
-        if field.name in POINTERS:
-            joined[field.name] = np.concatenate([a, a[-1] + b[1:]])
-        elif a is None:
-            joined[field.name] = None
-        else:  # entries that the second does not have read x itself
-            empty = np.nan if field.name == "substitute" else -1
-            b = np.full(len(second.column), empty, a.dtype) if b is None else b
-            joined[field.name] = np.concatenate([a, b.astype(a.dtype, copy=False)])
-    return NodeTests(**joined)

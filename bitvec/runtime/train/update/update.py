@@ -191,7 +191,7 @@ def update(
         judged = result = run.choice.settled
         chosen = tried[0]
         if judged is forest:
-            notes.append(UNCHANGED if run.choice.is_able else TOO_FEW)
+            notes.append(UNCHANGED if run.choice.has_enough_rows else TOO_FEW)
             grown = None
         else:
             chosen = tried[-1] if grown else run.chosen(tried)

@@ -99,14 +99,14 @@ class Choice(Selection):
         return self._mean(self._scores(raw)) if self._measure is None else self._measure(raw)
 
     @property
-    def is_able(self) -> bool:
+    def has_enough_rows(self) -> bool:
         """True if enough rows are held out to choose by."""
         return round(self._n_effective) >= LEAST
 
     @property
     def settled(self) -> Forest:
         """The best candidate where it is clearly better than the start, else the start."""
-        if not self.is_able:
+        if not self.has_enough_rows:
             return self.start
         if self.best is self.start or self._measure is not None:
             return self.best
