@@ -39,7 +39,7 @@ from benchmarks.frames import Data
 from benchmarks.report import Column, Goal, Report, Row, Table, measured_by, one, six_digits
 from benchmarks.runner import DATA, Benchmark, run
 
-FILES, REPEATS = 16, 3
+FILES, REPEATS = 16, 7
 NAMES: Final = [f"x{at}" for at in range(28)]
 CASES: Final = ("higgs", "adult", "text", "service")
 
@@ -144,6 +144,7 @@ def cost(command: Sequence[str | Path]) -> Cost:
     """Run a program and return its seconds, those of the processor, and its peak in MB."""
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
+    os.sync()  # a program that flushes what it writes must not wait for what others left unwritten
     done = subprocess.run(
         [sys.executable, "-c", _LAUNCHER, *map(str, command)],
         env=env, capture_output=True, text=True, check=True,

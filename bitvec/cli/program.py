@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from bitvec.cli.failures import reported
-from bitvec.cli.streams import prepare
+from bitvec.cli.streams import left_at_once, prepare
 
 COMMANDS = {
     "quickstart": "bitvec.cli.quickstart",
@@ -118,4 +118,5 @@ def program() -> None:
 def run() -> None:
     """Run the command line."""
     prepare()
-    program.main(prog_name="bitvec")
+    with left_at_once():
+        program.main(prog_name="bitvec")

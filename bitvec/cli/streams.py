@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 INTERRUPTED, HALTED = 130, "interrupted; nothing was left half-written."
@@ -34,6 +36,33 @@ def prepare() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # another encoding must not end a command
+
+
+@contextmanager
+def left_at_once() -> Iterator[None]:
+    """Let the process end without taking apart what is imported, once what is inside has ended.
+
+    Python would free each object first, which takes as long as many a command. What was registered
+    to run at exit still runs, and the streams are flushed.
+    """
+    status = 1  # of an exception that nobody caught
+    left_by = os.getpid()
+
+    def leave() -> None:
+        if os.getpid() == left_by:  # and not a copy of it
+            with suppress(OSError, ValueError):
+                sys.stderr.flush()
+            sys.stdout.flush()  # which raises if it cannot: then Python ends as it does
+            os._exit(status)
+
+    atexit.register(leave)  # first, so it runs last
+    try:
+        yield
+        status = 0
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            status = end.code or 0
+        raise
 
 
 def discard_stdout() -> None:

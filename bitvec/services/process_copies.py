@@ -34,8 +34,8 @@ def context(get_ready: Callable[[], object]) -> Any:
     if _is_single():
         with _no_collection():
             get_ready()
-        if _is_single():
             gc.freeze()  # what is ready stays: looking for garbage in it would copy its pages
+        if _is_single():
             return multiprocessing.get_context("fork")
     from multiprocessing import forkserver
 
