@@ -6,7 +6,8 @@ HIGGS: the rows of the small set, drawn again with a little noise, as 1.6 millio
 of float32 in 16 Parquet files, and a booster of 100 trees of depth 6. Each way is a program of its
 own, on two processes of one thread each, that writes a key, the label and both probabilities of
 each row to Parquet; answers are compared before times. ADULT: two million rows with text
-categories, one Parquet file. TEXT: the same numbers as HIGGS as one CSV file. SERVICE: requests of
+categories, one Parquet file. ENGINES: the programs of docs/clusters.md on the files of HIGGS, each
+where its library is installed. TEXT: the same numbers as one CSV file. SERVICE: requests of
 one row each to `bitvec serve`, on one thread, at random times that wait for no answer, from a
 client on another core (Linux only). Processor time and wall time of files are those of a program
 with all its processes, from start to end, medians of runs in turns; memory is the peak of its
@@ -15,9 +16,9 @@ largest process. Dask is measured where it is installed.
 
 from __future__ import annotations
 
-import os
+import re
+import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,7 +26,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -36,12 +37,22 @@ from pyarrow import parquet
 import bitvec
 from benchmarks import service_load
 from benchmarks.frames import Data
+from benchmarks.program_costs import Cost, cost
 from benchmarks.report import Column, Goal, Report, Row, Table, measured_by, one, six_digits
 from benchmarks.runner import DATA, Benchmark, run
 
 FILES, REPEATS = 16, 7
 NAMES: Final = [f"x{at}" for at in range(28)]
-CASES: Final = ("higgs", "adult", "text", "service")
+CASES: Final = ("higgs", "engines", "adult", "text", "service")
+PAGE: Final = Path(__file__).parents[1] / "docs" / "clusters.md"
+ENGINES: Final = {
+    "Polars": "polars",
+    "DuckDB": "duckdb",
+    "Dask": "dask",
+    "Ray Data": "ray",
+    "Spark": "pyspark",
+}
+"""Programs of the page by their headings, and what they need."""
 
 _ASKED: Final = """
 import sys
@@ -112,50 +123,6 @@ for path in sorted(Path(sys.argv[2]).glob("*.parquet")):
 """
 
 
-class Cost(NamedTuple):
-    """Cost of one run of a program."""
-
-    seconds: float
-    cpu: float
-    peak: float
-
-
-_LAUNCHER: Final = """
-import ctypes, os, subprocess, sys, time
-ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-start = time.perf_counter()
-process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
-_, status, used = os.wait4(process.pid, 0)
-seconds = time.perf_counter() - start
-all_used = [used]
-while True:
-    try:
-        all_used.append(os.wait4(-1, 0)[2])
-    except ChildProcessError:
-        break
-cpu = sum(one.ru_utime + one.ru_stime for one in all_used)
-print(os.waitstatus_to_exitcode(status), seconds, cpu, max(one.ru_maxrss for one in all_used))
-"""
-"""Runs a program from a small process, whose memory would count as the program's, and waits for the
-processes that outlive it too."""
-
-
-def cost(command: Sequence[str | Path]) -> Cost:
-    """Run a program and return its seconds, those of the processor, and its peak in MB."""
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
-    os.sync()  # a program that flushes what it writes must not wait for what others left unwritten
-    done = subprocess.run(
-        [sys.executable, "-c", _LAUNCHER, *map(str, command)],
-        env=env, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    status, seconds, cpu, peak = map(float, done.stdout.split())
-    if status:
-        raise RuntimeError(f"{command[1:3]} ended with {status:.0f}: {done.stderr[-2000:]}")
-    # The largest of a process and of those that it waited for.
-    return Cost(seconds, cpu, peak / 1024)
-
-
 def higgs_rows(folder: Path, data: Path, n_rows: int) -> np.ndarray:
     """Write the model and the files; return the first file's rows."""
     lines = np.loadtxt(data / "higgs_small" / "binary.train", dtype=np.float32)
@@ -178,7 +145,9 @@ def higgs_rows(folder: Path, data: Path, n_rows: int) -> np.ndarray:
 
 
 def _answers(out: Path) -> pa.Table:
-    return parquet.ParquetDataset(sorted(out.glob("*.parquet"))).read().sort_by("id")
+    """Return what was written to a folder, or to a file that is called like it."""
+    parts = [*out.glob("*.parquet"), *out.parent.glob(f"{out.name}.parquet")]
+    return parquet.ParquetDataset(sorted(parts)).read().sort_by("id")
 
 
 def _higgs(folder: Path, options: Namespace) -> Iterator[Row]:
@@ -212,6 +181,28 @@ def _higgs(folder: Path, options: Namespace) -> Iterator[Row]:
     floor = reading.cpu + (time.process_time() - start) * n_rows / len(X)
     for way, found_costs in costs.items():
         yield _row("higgs", way, n_rows, found_costs, differ=differ[way], floor=floor)
+
+
+def _engines(folder: Path, options: Namespace) -> Iterator[Row]:
+    n_rows = 160_000 if options.quick else 1_600_000
+    higgs_rows(folder, options.data, n_rows)
+    predictor, out = _warm(folder / "model.ubj"), folder / "answers"
+    table = parquet.ParquetDataset(sorted((folder / "rows").glob("*.parquet"))).read().sort_by("id")
+    expected = predictor.predict_proba(table.select(NAMES))[:, 1]
+    page = PAGE.read_text(encoding="utf-8")
+    for engine, library in ENGINES.items():
+        if find_spec(library) is None:
+            continue
+        text = page.split(f"## {engine}\n", 1)[1]
+        [source] = re.findall(r"```python\n(.*?)```", text.split("\n## ", 1)[0], re.DOTALL)
+        command, costs, differ = [sys.executable, _program(folder, library[:2], source)], [], 0
+        for _ in range(1 if options.quick else 3):
+            costs.append(cost(command, folder))
+            found = _answers(out)["probability_1"].to_numpy()
+            differ += n_rows if len(found) != n_rows else int((found != expected).sum())
+            shutil.rmtree(out, ignore_errors=True)
+            out.with_suffix(".parquet").unlink(missing_ok=True)
+        yield _row("engines", engine, n_rows, costs, differ=differ)
 
 
 def _warm(model: Path) -> Any:
@@ -270,7 +261,13 @@ def _service(folder: Path, options: Namespace) -> Iterator[Row]:
     yield from service_load.rows(folder / "model.ubj", X, expected, quick=options.quick)
 
 
-MEASURED: Final = {"higgs": _higgs, "adult": _adult, "text": _text, "service": _service}
+MEASURED: Final = {
+    "higgs": _higgs,
+    "engines": _engines,
+    "adult": _adult,
+    "text": _text,
+    "service": _service,
+}
 
 
 def measured(case: str, options: Namespace) -> Iterator[Row]:
@@ -282,6 +279,7 @@ def measured(case: str, options: Namespace) -> Iterator[Row]:
 def goals(rows: Sequence[Row]) -> list[Goal]:
     """Return what is asked for."""
     ways = {row["way"]: row for row in rows if row["case"] == "higgs"}
+    engines = [row["differ"] for row in rows if row["case"] == "engines"]
     ours = ways.get("bitvec predict")
 
     def times(way: str) -> float | None:
@@ -295,6 +293,7 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
         Goal(
             "rows that differ", "0", sum(row["differ"] for row in ways.values()) if ways else None
         ),
+        Goal("rows that differ, programs of engines", "0", sum(engines) if engines else None),
         Goal("times faster than pyarrow and xgboost", ">= 3", times("pyarrow and xgboost")),
         Goal("times faster than Dask and xgboost", ">= 3", times("Dask and xgboost")),
         Goal("MB of a process, at most", "< 500", of("higgs", "peak")),
@@ -310,7 +309,16 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
 
 
 def _of_files(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if row["case"] != service_load.CASE]
+    return [row for row in rows if row["case"] in KINDS]
+
+
+def _of_engines(rows: Sequence[Row]) -> list[Row]:
+    ours = [row for row in rows if (row["case"], row["way"]) == ("higgs", "bitvec predict")]
+    return [*ours, *(row for row in rows if row["case"] == "engines")]
+
+
+def _after_engines(report: Report) -> str:
+    return f"Medians of three runs or more. {measured_by(report)}"
 
 
 def _after(report: Report) -> str:
@@ -356,7 +364,13 @@ BENCHMARK: Final = Benchmark(
     lambda _: CASES,
     measured,
     goals,
-    {"table": Table(_COLUMNS, _of_files, after=_after), "service": service_load.table_of},
+    {
+        "table": Table(_COLUMNS, _of_files, after=_after),
+        "engines": Table(
+            (Column("engine", "way"), *_COLUMNS[2:]), _of_engines, after=_after_engines
+        ),
+        "service": service_load.table_of,
+    },
     figures=lambda rows: [six_digits(row) for row in rows],
     options=DATA,
     needs=("data",),

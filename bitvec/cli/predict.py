@@ -30,7 +30,7 @@ FORMATS = ("csv", "tsv", "parquet", "arrow", "ndjson", "npy")
 
 @as_command("predict", "Run a forest on files of rows.")
 @forest_argument
-@click.argument("data", metavar="DATA...", nargs=-1, required=True)
+@click.argument("data", metavar="DATA...", nargs=-1, required=True, type=click.Path())
 @out_option(
     help="Write to the file OUT instead of stdout, replaced if it exists; or to the folder OUT, "
     "one file for each of DATA."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,6 +52,44 @@ def test_each_example_of_a_help_page_parses() -> None:
             command = program.get_command(None, name)  # type: ignore[arg-type]
             assert command is not None
             command.make_context(name, words)  # raises a UsageError if it does not parse
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("bash") is None, reason="bash 4.4 completes"
+)
+def test_bash_completes_commands_options_values_and_files(tmp_path: Path) -> None:
+    program = tmp_path / "bitvec"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m bitvec "$@"\n')
+    program.chmod(0o755)
+    [line] = re.findall(
+        r"eval .*bash_source.*",
+        (Path(__file__).parents[2] / "docs" / "install.md").read_text(encoding="utf-8"),
+    )
+    for typed, expected in (
+        (["pre"], ["predict"]),
+        (["predict", "--eng"], ["--engine"]),
+        (["predict", "--engine", "nu"], ["numba"]),
+        (["predict", "model.ubj", "ro"], []),  # bash goes on with the names of files
+        (["serve", "--por"], ["--port"]),
+    ):
+        words = " ".join(["bitvec", *typed])
+        script = (
+            f'{line}\ncompopt() {{ echo "$@"; }}\nCOMP_WORDS=({words}); COMP_CWORD={len(typed)}\n'
+            '_bitvec_completion bitvec; echo "${COMPREPLY[@]}"'
+        )
+        env = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+        done = subprocess.run(
+            ["bash", "-c", script],
+            env=env,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert not done.stderr
+        said, found = done.stdout.splitlines() if not expected else (None, done.stdout.strip())
+        assert found.split() == expected
+        assert said == (None if expected else "-o default")
 
 
 def test_help_imports_no_numpy() -> None:

@@ -1,4 +1,4 @@
-"""Programs of the page on Dask, Ray and Spark, run as they stand there, and with a dead worker."""
+"""Programs of the page on other engines, run as they stand there, and with a dead worker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ import bitvec
 pytestmark = pytest.mark.full
 PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
 FILES, ROWS = 16, 100_000
-NEEDED = {"Dask": "dask.distributed", "Ray Data": "ray", "Spark": "pyspark"}
+NEEDED = {
+    "Polars": "polars",
+    "DuckDB": "duckdb",
+    "Dask": "dask.distributed",
+    "Ray Data": "ray",
+    "Spark": "pyspark",
+}
+RUNS = [(engine, False) for engine in NEEDED]
+RUNS += [(engine, True) for engine in ("Dask", "Ray Data", "Spark")]  # of several processes
 KILLED = """
 import os, signal
 from pathlib import Path
@@ -68,8 +76,11 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["whole", "a worker is killed"])
-@pytest.mark.parametrize("engine", NEEDED)
+@pytest.mark.parametrize(
+    ("engine", "killed"),
+    RUNS,
+    ids=[f"{engine}, a worker is killed" if killed else engine for engine, killed in RUNS],
+)
 def test_a_program_of_the_page_answers_for_every_row_once(engine, killed, folder, tmp_path):
     pytest.importorskip(NEEDED[engine])
     if engine == "Spark" and shutil.which("java") is None:
@@ -96,7 +107,7 @@ def test_a_program_of_the_page_answers_for_every_row_once(engine, killed, folder
     assert (tmp_path / "died").exists() is killed
     from pyarrow import parquet
 
-    parts = sorted((tmp_path / "answers").glob("*.parquet"))
+    parts = sorted([*tmp_path.glob("answers.parquet"), *tmp_path.glob("answers/*.parquet")])
     table = parquet.ParquetDataset(parts).read().sort_by("id")
     assert np.array_equal(table["id"], np.arange(FILES * ROWS))
     found = np.stack([table["probability_0"], table["probability_1"]], axis=1)

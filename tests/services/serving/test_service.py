@@ -241,6 +241,39 @@ def test_tensors_of_columns_give_the_bits_of_the_predictor(towns, binary):
     assert found.tobytes() == predictor.predict_proba(rows).tobytes()
 
 
+@pytest.mark.parametrize("binary", [False, True])
+def test_the_client_of_triton_gets_the_bits_of_the_predictor(towns, binary):
+    """A client that others wrote reads what is served, and asks by it."""
+    http = pytest.importorskip("tritonclient.http")
+    service, predictor, rows = towns
+    client = http.InferenceServerClient(f"127.0.0.1:{service.port}")
+    assert client.is_server_live()
+    assert client.is_server_ready()
+    assert client.is_model_ready("towns")
+    facts = client.get_model_metadata("towns")
+    inputs = []
+    for told in facts["inputs"]:
+        column = rows[told["name"]]
+        values = column.astype(str) if told["datatype"] == "BYTES" else column
+        if not binary:  # JSON has no NaN
+            values = values.fillna(0)
+        tensor = http.InferInput(told["name"], [len(rows)], told["datatype"])
+        tensor.set_data_from_numpy(
+            values.to_numpy(object if told["datatype"] == "BYTES" else float), binary_data=binary
+        )
+        inputs.append(tensor)
+    names = [told["name"] for told in facts["outputs"]]
+    asked = [http.InferRequestedOutput(name, binary_data=binary) for name in names]
+    answer = client.infer("towns", inputs, outputs=asked, request_id="b8")
+    given = rows if binary else rows.fillna({"x0": 0, "x1": 0, "x2": 0})
+    assert answer.get_response()["id"] == "b8"
+    assert np.array_equal(answer.as_numpy("label"), predictor.predict(given))
+    assert answer.as_numpy("proba").tobytes() == predictor.predict_proba(given).tobytes()
+    with pytest.raises(http.InferenceServerException, match="must be there, got 'x0'"):
+        client.infer("towns", inputs[:1])
+    client.close()
+
+
 def test_a_matrix_is_answered_in_every_dtype(tmp_path):
     rng = np.random.default_rng(1)
     X = rng.integers(0, 100, (50, 2))
