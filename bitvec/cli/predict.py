@@ -32,8 +32,8 @@ FORMATS = ("csv", "tsv", "parquet", "arrow", "ndjson", "npy")
 @forest_argument
 @click.argument("data", metavar="DATA...", nargs=-1, required=True, type=click.Path())
 @out_option(
-    help="Write to the file OUT instead of stdout, replaced if it exists; or to the folder OUT, "
-    "one file for each of DATA."
+    help="Write to the file OUT instead of stdout (-), replaced if it exists; or to the folder "
+    "OUT, one file for each of DATA."
 )
 @click.option(
     "--outputs",
@@ -54,7 +54,8 @@ FORMATS = ("csv", "tsv", "parquet", "arrow", "ndjson", "npy")
     "--format",
     "written",
     type=click.Choice(FORMATS),
-    help="Of what is written: by default as OUT ends, in a folder as each of DATA, on stdout csv.",
+    help="Of what is written: by default as OUT ends, in a folder as each of DATA, on stdout csv; "
+    "arrow on stdout is an Arrow stream.",
 )
 @click.option(
     "--processes",
@@ -97,10 +98,10 @@ def command(
 ) -> None:
     """Predict each row of DATA, and print the answers as CSV or write them to a file or a folder.
 
-    DATA is a file of rows: .csv, .tsv, .parquet, .arrow, .feather, .ipc, .ndjson, .jsonl or .npy;
-    or "-" for standard input, CSV or an Arrow stream. Columns with names are found by name, if the
-    forest knows its features by name; otherwise they stand in the training order. In text an empty
-    cell, NA or nan is missing, unless it is a category of its column.
+    DATA is a file of rows: .csv, .tsv, .parquet, .arrow, .feather, .ipc, .arrows, .ndjson, .jsonl
+    or .npy; or "-" for standard input, CSV or an Arrow stream. Columns with names are found by
+    name, if the forest knows its features by name; otherwise they stand in the training order. In
+    text an empty cell, NA or nan is missing, unless it is a category of its column.
 
     Several files, a folder of them or a quoted pattern are predicted into a folder: Parquet, Arrow
     and NDJSON in bounded memory, each part written aside and renamed when it is whole. A run that
@@ -111,7 +112,7 @@ def command(
         bitvec predict model.safetensors rows.csv
         bitvec predict model.ubj rows.parquet --outputs label,proba --keep id -o answers.parquet
         bitvec predict model.ubj data/*.parquet -o answers/ --processes 2
-        cat rows.csv | bitvec predict model.ubj -
+        cat rows.csv | bitvec predict model.ubj - > answers.csv
     """
     from bitvec.services import process_copies
 
@@ -121,6 +122,8 @@ def command(
     from bitvec.services.batch_predictor import BatchPredictor
     from bitvec.verify.progress_bar import progress
 
+    if out == Path("-"):
+        out = None
     into_folder = out is not None and (out.is_dir() or len(data) > 1 or not out.suffix)
     if not into_folder and (resume or force or processes > 1):
         raise click.UsageError(
@@ -165,7 +168,8 @@ def command(
         elif as_json:
             _print_columns(predict, row_files.columns(answers))
         else:
-            row_files.write(sys.stdout.buffer, suffix or ".csv", answers)
+            streamed = {".arrow": ".arrows"}.get(suffix or ".csv", suffix or ".csv")
+            row_files.write(sys.stdout.buffer, streamed, answers)
 
 
 def _tell(predict: BatchPredictor, n_rows: int, out: Path, *, as_json: bool) -> None:

@@ -24,7 +24,8 @@ from bitvec.services.process_copies import is_copy
 BATCH_ROWS: Final = 1 << 16
 BLOCK: Final = 1 << 24
 """Bytes of NDJSON that are read at a time."""
-ARROW: Final = (".arrow", ".feather", ".ipc")
+ARROW: Final = (".arrow", ".feather", ".ipc", ".arrows")
+"""Arrow files, and last a stream; either is read under each of these names."""
 LINES: Final = (".ndjson", ".jsonl")
 SUFFIXES: Final = (*SEPARATORS, ".parquet", *ARROW, *LINES, ".npy")
 
@@ -284,7 +285,8 @@ def _table_writer(stream: IO[bytes], suffix: str, first: Any) -> Iterator[Any]:
         with parquet.ParquetWriter(stream, first.schema, use_dictionary=text) as writer:
             yield writer
     else:
-        with pyarrow.ipc.new_file(stream, first.schema) as writer:
+        new = pyarrow.ipc.new_stream if suffix == ARROW[-1] else pyarrow.ipc.new_file
+        with new(stream, first.schema) as writer:
             yield writer
 
 

@@ -46,6 +46,8 @@ def write(rows, path: Path) -> Path:
         rows.write_parquet(path, row_group_size=64)
     elif path.suffix in row_files.LINES:
         rows.write_ndjson(path)
+    elif path.suffix == ".arrows":
+        rows.write_ipc_stream(path)
     else:
         rows.write_ipc(path)
     return path
@@ -56,6 +58,8 @@ def read(path: Path):
         return pl.read_csv(path, separator="\t" if path.suffix == ".tsv" else ",")
     if path.suffix == ".parquet":
         return pl.read_parquet(path)
+    if path.suffix == ".arrows":
+        return pl.read_ipc_stream(path)
     return pl.read_ndjson(path) if path.suffix in row_files.LINES else pl.read_ipc(path)
 
 
@@ -65,7 +69,7 @@ def run(*arguments: object, status: int = 0, **options: object) -> str:
     return found.output
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".arrow", ".ndjson"])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".arrow", ".arrows", ".ndjson"])
 def test_each_format_gives_the_same_answers_and_keeps_keys(lake, tmp_path, suffix):
     model, rows, raw = lake
     source, target = write(rows, tmp_path / f"rows{suffix}"), tmp_path / f"out{suffix}"
@@ -178,6 +182,9 @@ def test_standard_input_is_text_or_an_arrow_stream(lake):
     for given in (rows.write_csv().encode(), arrow.getvalue()):
         told = run(model, "-", "--outputs", "raw", input=given)
         np.testing.assert_array_equal(pl.read_csv(told.encode())["raw"].to_numpy(), raw)
+        asked = ("--outputs", "raw", "-o", "-", "--format", "arrow")
+        done = CliRunner().invoke(program, ["predict", str(model), "-", *asked], input=given)
+        np.testing.assert_array_equal(pl.read_ipc_stream(done.stdout_bytes)["raw"].to_numpy(), raw)
     assert "got nothing" in run(model, "-", input=b"", status=2)
 
 
