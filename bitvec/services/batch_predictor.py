@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +16,7 @@ from bitvec import api
 from bitvec.core.arrays import Array
 from bitvec.core.composition import Converted
 from bitvec.errors import BitvecError, InputError, needs
-from bitvec.runtime.predict.frames import as_frame
+from bitvec.runtime.predict.frames import as_frame, is_arrow
 from bitvec.services import row_files
 from bitvec.services.answer_columns import (
     AnyPredictor,
@@ -187,16 +187,16 @@ class BatchPredictor:
             return side_by_side(answers(self.predictor, batch, self.outputs))
         if type(batch).__name__ == "RecordBatch" and hasattr(batch, "schema"):
             return self._of_record_batch(batch)
+        if is_arrow(batch):
+            found = self.answers(batch.column_names, batch.select)
+            return row_files.arrow_table({**{name: batch[name] for name in self.keep}, **found})
         frame = as_frame(batch)
         if frame is None:
             raise InputError(
                 "a batch must be an Arrow, pandas or polars table, a matrix or a dict of arrays, "
                 f"got {type(batch).__name__}: convert it."
             )
-        found = self.answers(frame)
-        if frame.implementation.is_pyarrow():
-            kept = {name: batch[name] for name in self.keep}
-            return row_files.arrow_table({**kept, **found})
+        found = self.answers(frame.columns, lambda names: frame.select(names).to_native())
         import narwhals
 
         make = narwhals.new_series
@@ -213,9 +213,18 @@ class BatchPredictor:
             columns = [narwhals.maybe_set_index(series, index=index) for series in columns]
         return frame.select(list(self.keep)).with_columns(*columns).to_native()
 
-    def answers(self, frame: Any) -> dict[str, Array]:
-        """Return the answers to a narwhals frame, by the names of their columns."""
-        names = frame.columns  # which narwhals asks for anew at each call
+    def answers(self, names: Sequence[str], select: Callable[[list[str]], Any]) -> dict[str, Array]:
+        """Return the answers to a frame, by the names of their columns.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Its columns.
+        select : callable
+            Returns the frame of some of them, in its own library.
+        """
+        if len(set(names)) < len(names):
+            raise InputError("`X` must have distinct column names: rename them.")
         missing = [name for name in (*self.keep, *self.drop) if name not in names]
         if missing:
             known = ", ".join(map(repr, names[:8]))
@@ -231,7 +240,7 @@ class BatchPredictor:
                 _warned.add(self._key)
                 apart = {*self.keep, *self.drop} - set(wanted)
                 read = [name for name in names if name not in apart]
-        return side_by_side(answers(self.predictor, frame.select(read).to_native(), self.outputs))
+        return side_by_side(answers(self.predictor, select(read), self.outputs))
 
     def _of_record_batch(self, batch: Any) -> Any:
         with needs("pyarrow", "cli", "An Arrow batch"):
@@ -243,15 +252,13 @@ class BatchPredictor:
     def _of_arrays(self, batch: dict[str, Any]) -> dict[str, Array]:
         with needs("polars", "cli", "A batch of arrays"):
             import polars
-        import narwhals
-
         arrays = {name: np.asarray(values) for name, values in batch.items()}
         if len({array.shape[:1] for array in arrays.values()}) > 1:
             shapes = {name: array.shape for name, array in arrays.items()}
             raise InputError(f"the arrays of a batch must be of one length, got {shapes}.")
         frame = polars.DataFrame(arrays)
         kept = {name: np.asarray(batch[name]) for name in self.keep if name in batch}
-        return {**kept, **self.answers(narwhals.from_native(frame, eager_only=True))}
+        return {**kept, **self.answers(frame.columns, frame.select)}
 
 
 def _names(given: Iterable[str], what: str) -> tuple[str, ...]:

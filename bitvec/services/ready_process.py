@@ -6,9 +6,7 @@ from importlib import import_module
 for name in (
     "bitvec.services.part_files",
     "bitvec.runtime.predict.cpu.engine",
-    "narwhals",
     "pyarrow.parquet",
-    "pyarrow.compute",
 ):
     with suppress(ImportError):
         import_module(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,17 +44,39 @@ def native_frame(X: Any, n_rows: int) -> Any:
     return None if frame is None else frame.head(n_rows).to_native()
 
 
-def column_places(frame: Any, inputs: Inputs) -> Sequence[int]:
+def is_arrow(X: Any) -> bool:
+    """Return whether X is a table of pyarrow, which need not be imported for that."""
+    return type(X).__name__ == "Table" and type(X).__module__ == "pyarrow.lib"
+
+
+def arrow_floats(
+    table: Any, places: Sequence[int], columns: Sequence[Column], dtype: np.dtype
+) -> ArrowFloats | None:
+    """Return a table of pyarrow that holds floats without nulls where it is read, else None.
+
+    narwhals, which reads the others, takes as long to import as the rows of a file to predict.
+    """
+    held = [table.column(place) for place in places]
+    if (
+        any(own.book is not None or own.domain is not None for own in columns)
+        or not {str(one.type) for one in held} <= {"float", "double"}
+        or any(one.null_count for one in held)
+        or len({*table.column_names}) < table.num_columns  # which narwhals refuses
+    ):
+        return None
+    return ArrowFloats(held, table.num_rows, dtype)
+
+
+def column_places(labels: Iterable[Any], inputs: Inputs) -> Sequence[int]:
     """Return where the columns stand that the forest reads: by name, where it has names."""
-    names = [_name(label) for label in frame.columns]
+    names = [_name(label) for label in labels]
     return (
         range(len(names)) if inputs.feature_names is None else _by_name(names, inputs.feature_names)
     )
 
 
-def columns_at(frame: Any, places: Sequence[int], inputs: Inputs) -> list[Column]:
+def columns_at(labels: Sequence[Any], places: Sequence[int], inputs: Inputs) -> list[Column]:
     """Return the columns at these places, with the forest's code books."""
-    labels = frame.columns  # which narwhals asks for anew at each call
     names = [_name(labels[place]) for place in places]
     return [column(inputs, at, f"column {name!r}") for at, name in enumerate(names)]
 
@@ -112,6 +134,37 @@ class FrameTable:
         """Warn of categories that were not known."""
         for own in self.columns:
             own.warn_of_unseen()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowFloats:
+    """Columns of floats without nulls of a table of pyarrow; see `FrameTable`."""
+
+    columns: list[Any]
+    n_rows: int
+    dtype: np.dtype
+
+    is_converted = True
+
+    def read(self, part: slice) -> Array:
+        """Return some rows, F-ordered."""
+        start, stop, _ = part.indices(self.n_rows)
+        result = np.empty((len(self.columns), stop - start), self.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for row, held in zip(result, self.columns, strict=True):
+                at = 0
+                for chunk in held.slice(start, stop - start).chunks:
+                    row[at : at + len(chunk)] = np.from_dlpack(chunk)
+                    at += len(chunk)
+        return result.T
+
+    def memory(self) -> Iterator[Array]:
+        """Yield the arrays of the columns, views."""
+        for held in self.columns:
+            yield from map(np.from_dlpack, held.chunks)
+
+    def finish(self) -> None:
+        """Do nothing: there are no categories."""
 
 
 def _name(label: Any) -> str:

@@ -35,7 +35,14 @@ from bitvec.core.arrays import FLOATS, Array, is_masked
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
 from bitvec.runtime.predict.declared_dtypes import require_array, require_dense
-from bitvec.runtime.predict.frames import FrameTable, as_frame, column_places, columns_at
+from bitvec.runtime.predict.frames import (
+    FrameTable,
+    arrow_floats,
+    as_frame,
+    column_places,
+    columns_at,
+    is_arrow,
+)
 from bitvec.runtime.predict.table_columns import Column, column, outside_stacklevel
 
 LEAST_HASH = 1 << 16
@@ -96,11 +103,15 @@ def open_table(X: Any, inputs: Inputs, dtype: np.dtype) -> Table:
             f"`X` must be a table of rows, got {type(X).__name__}: pass an array or a frame."
         )
     if not isinstance(X, Sequence) and not hasattr(X, "__array_interface__"):
-        frame = as_frame(X)
+        frame = X if is_arrow(X) else as_frame(X)
         if frame is not None:
-            places = column_places(frame, inputs)
+            # narwhals asks for its columns anew at each call.
+            labels = X.column_names if frame is X else frame.columns
+            places = column_places(labels, inputs)
             _require_shape((len(frame), len(places)), inputs)
-            return FrameTable(frame, places, columns_at(frame, places, inputs), dtype)
+            columns = columns_at(labels, places, inputs)
+            floats = arrow_floats(X, places, columns, dtype) if frame is X else None
+            return floats or FrameTable(as_frame(X), places, columns, dtype)
     if inputs.category_hashes and isinstance(X, Sequence):
         X = _array_of_objects(X)
     return _array(_as_array(X), inputs, dtype)

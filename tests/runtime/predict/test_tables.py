@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import itertools
 import warnings
 from dataclasses import replace
 
@@ -18,8 +19,9 @@ from bitvec.core.city_hash import category_hash
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError, InvalidForestError
 from bitvec.runtime.predict.code_books import CodeBook
+from bitvec.runtime.predict.frames import ArrowFloats, FrameTable, as_frame, columns_at
 from bitvec.runtime.predict.table_columns import Column
-from bitvec.runtime.predict.tables import rows
+from bitvec.runtime.predict.tables import open_table, rows
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 PLAIN = Inputs(3)
@@ -185,6 +187,33 @@ def test_columns_are_read_by_position_where_the_forest_has_no_names(frame):
     exact(rows(frame(COLUMNS), PLAIN, F64), VALUES[:, [2, 0, 1]], F64)
     with pytest.raises(InputError, match="3 features"):
         rows(frame({"a": [1.0]}), PLAIN, F64)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+@pytest.mark.parametrize("n_rows", [0, 1, 50])
+def test_floats_of_arrow_in_chunks_are_read_as_narwhals_reads_them(n_rows, dtype):
+    pa = pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(n_rows)
+    values = rng.choice([np.nan, -np.inf, 1e300, -0.0, 0.1, 2**-149, 16777217], (n_rows, 3))
+    with np.errstate(over="ignore"):
+        narrow = values[:, 1].astype(np.float32)
+    columns = dict(zip("abc", [values[:, 0], narrow, values[:, 2]], strict=True))
+    whole = pa.table(columns)
+    cuts = [0, 0, n_rows // 3, n_rows // 2, n_rows]
+    parts = [whole.slice(at, end - at) for at, end in itertools.pairwise(cuts)]
+    X = pa.concat_tables(parts).select(["c", "b", "a"])
+    table = open_table(X, NAMED, dtype)
+    assert isinstance(table, ArrowFloats)
+    places = [2, 1, 0]
+    slow = FrameTable(as_frame(X), places, columns_at("cba", places, NAMED), dtype)
+    for part in (slice(0, n_rows), slice(n_rows // 4, n_rows - n_rows // 5), slice(n_rows, n_rows)):
+        got, expected = table.read(part), slow.read(part)
+        assert got.dtype == expected.dtype == dtype
+        assert got.strides == expected.strides
+        assert got.tobytes() == expected.tobytes()
+    if n_rows:
+        out = np.from_dlpack(X.column(0).chunk(3))
+        assert any(np.may_share_memory(out, held) for held in table.memory())
 
 
 @pytest.mark.parametrize("frame", FRAMES)
