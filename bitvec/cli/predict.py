@@ -114,13 +114,7 @@ def command(
         bitvec predict model.ubj data/*.parquet -o answers/ --processes 2
         cat rows.csv | bitvec predict model.ubj - > answers.csv
     """
-    from bitvec.services import process_copies
-
-    if processes > 1:
-        process_copies.stay_single()
-    from bitvec.services import part_files, row_files
-    from bitvec.services.batch_predictor import BatchPredictor
-    from bitvec.verify.progress_bar import progress
+    from bitvec.services import input_files, process_copies
 
     if out == Path("-"):
         out = None
@@ -135,14 +129,23 @@ def command(
     readable(path, directory=True)
     if out is not None and not into_folder:
         given = tuple(Path(name) for name in data if name != "-")
-        writable(out, row_files.SUFFIXES, replace=True, inputs=(path, *given))
-    if processes > 1 and options["n_jobs"] is None:
-        options["n_jobs"] = 1
+        writable(out, input_files.SUFFIXES, replace=True, inputs=(path, *given))
+    files = input_files.find(data, out) if into_folder else []
+    known: Any = dict
+    if processes > 1:
+        process_copies.stay_single()
+        sources = [str(source.absolute()) for source, _ in files]
+        known = process_copies.ahead(input_files.digest_of_state, sources)
+        if options["n_jobs"] is None:
+            options["n_jobs"] = 1
+    from bitvec.services import part_files, row_files
+    from bitvec.services.batch_predictor import BatchPredictor
+    from bitvec.verify.progress_bar import progress
+
     chosen = tuple(name.strip() for name in outputs.split(","))
     predict = BatchPredictor(path, outputs=chosen, keep=keep, drop=drop, **options)
     if into_folder:
         assert out is not None
-        files = part_files.find(data, out)
         with progress("predicting", quiet=as_json, at_once=processes == 1) as advance:
             n_rows = part_files.predict_parts(
                 predict,
@@ -153,6 +156,7 @@ def command(
                 n_processes=processes,
                 resume=resume,
                 force=force,
+                known=known,
                 advance=advance,
             )
         _tell(predict, n_rows, out, as_json=as_json)

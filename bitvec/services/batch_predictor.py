@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -25,6 +24,7 @@ from bitvec.services.answer_columns import (
     require_outputs,
     side_by_side,
 )
+from bitvec.services.input_files import digest
 
 READY_ROWS = 2000
 """Rows that load the kernels of batches."""
@@ -270,16 +270,3 @@ def _names(given: Iterable[str], what: str) -> tuple[str, ...]:
 
 def _plain(values: Array) -> Any:
     return values.tolist() if values.dtype.kind in "OU" else np.ascontiguousarray(values)
-
-
-def digest(path: str) -> str:
-    """Return the SHA-256 of a file, or of all files of a directory with their names."""
-    folder = Path(path)
-    if not folder.is_dir():
-        with folder.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    found = hashlib.sha256()
-    for part in sorted(folder.rglob("*")):
-        if part.is_file():
-            found.update(f"{part.relative_to(folder)}\0{digest(str(part))}\0".encode())
-    return found.hexdigest()

@@ -6,7 +6,6 @@ digest of its input: what the manifest names is whole. A run that was killed goe
 
 from __future__ import annotations
 
-import glob
 import json
 import time
 from collections.abc import Callable, Iterable
@@ -20,10 +19,13 @@ from bitvec.distribution import version
 from bitvec.errors import InputError
 from bitvec.files import atomic
 from bitvec.services import process_copies, row_files
-from bitvec.services.batch_predictor import BatchPredictor, digest
+from bitvec.services.batch_predictor import BatchPredictor
+from bitvec.services.input_files import State, digest, lies_in, state
 from bitvec.verify.progress_bar import Advance
 
 MANIFEST: Final = "manifest.bitvec.json"
+Digests = dict[str, tuple[State, str]]
+"""Digests by path, each with the state of the file that it is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,45 +56,6 @@ class Manifest:
         atomic.write(folder / MANIFEST, json.dumps(asdict(self), indent=1).encode())
 
 
-def find(patterns: Iterable[str], folder: Path | None = None) -> list[tuple[Path, Path]]:
-    """Return the files that paths, folders and patterns name, and their names in the output.
-
-    A folder stands for all files of rows below it, with their subfolders (Hive partitions too).
-    Folders and patterns leave out what lies in `folder`, the output.
-
-    Raises
-    ------
-    InputError
-        If a pattern names none.
-    """
-    found: list[tuple[Path, Path]] = []
-    for pattern in patterns:
-        if Path(pattern).is_dir():
-            root = Path(pattern)
-            paths = sorted(p for p in root.rglob("*") if p.suffix.lower() in row_files.SUFFIXES)
-            named = [(path, path.relative_to(root)) for path in _files(paths, folder)]
-        elif Path(pattern).exists():
-            named = [(Path(pattern), Path(Path(pattern).name))]
-        else:
-            paths = [Path(path) for path in sorted(glob.glob(pattern, recursive=True))]  # noqa: PTH207
-            named = [(path, Path(path.name)) for path in _files(paths, folder)]
-        if not named:
-            apart = "" if folder is None else f" outside {folder}"
-            raise InputError(
-                f"{pattern} does not exist, nor names files of rows{apart} as a pattern or folder."
-            )
-        found += named
-    return found
-
-
-def _files(paths: Iterable[Path], folder: Path | None) -> list[Path]:
-    return [p for p in paths if p.is_file() and not (folder is not None and _lies_in(p, folder))]
-
-
-def _lies_in(path: Path, folder: Path) -> bool:
-    return folder.resolve() in path.resolve().parents
-
-
 def predict_parts(
     predict: BatchPredictor,
     files: list[tuple[Path, Path]],
@@ -103,6 +66,7 @@ def predict_parts(
     n_processes: int = 1,
     resume: bool = False,
     force: bool = False,
+    known: Callable[[], Digests] = dict,
     advance: Advance | None = None,
 ) -> int:
     """Predict files into a folder and return the number of rows, those done before included.
@@ -111,7 +75,7 @@ def predict_parts(
     ----------
     predict : BatchPredictor
     files : pairs of a path and its name in the folder
-        As `find` returns them.
+        As `input_files.find` returns them.
     folder : path
         Made if it does not exist.
     suffix : str, optional
@@ -124,6 +88,8 @@ def predict_parts(
         Leave out what the folder's manifest says is done.
     force : bool
         Replace what an earlier run left in the folder.
+    known : callable
+        What `process_copies.ahead` returns of digests of the files that are worked out already.
     advance : callable, optional
         Told the fraction of the input's bytes that is done, and the rows a second.
 
@@ -170,7 +136,7 @@ def predict_parts(
         if advance is not None:
             advance(done / whole)
 
-    for part, entry in _made(predict, todo, folder, header, n_processes, begin):
+    for part, entry in _made(predict, todo, folder, header, n_processes, known, begin):
         manifest.done[part.target] = entry
         manifest.save(folder)
         n_rows, done = n_rows + entry["rows"], done + size[part.target]
@@ -190,7 +156,7 @@ def _require_apart(parts: list[Part], folder: Path) -> None:
                 f"{sources[part.target]} and of {part.source}: predict them into two folders."
             )
         sources[part.target] = part.source
-        if _lies_in(Path(part.source), folder):
+        if lies_in(Path(part.source), folder):
             raise InputError(
                 f"the files must lie outside the folder of answers, got {part.source}: "
                 "name another folder."
@@ -237,6 +203,7 @@ def _made(
     folder: Path,
     header: bool | None,
     n_processes: int,
+    known: Callable[[], Digests],
     begin: Callable[[], None],
 ) -> Iterable[tuple[Part, dict[str, Any]]]:
     """Yield parts as they are done, with what the manifest says of them.
@@ -248,9 +215,13 @@ def _made(
             yield part, predict_part(predict, part, str(folder), header)
         return
     started = process_copies.context(predict.get_ready)
+    digests = known()
     with ProcessPoolExecutor(min(n_processes, len(parts)), mp_context=started) as pool:
         running = {
-            pool.submit(predict_part, predict, part, str(folder), header): part for part in parts
+            pool.submit(
+                predict_part, predict, part, str(folder), header, digests.get(part.source)
+            ): part
+            for part in parts
         }
         begin()
         try:
@@ -268,27 +239,29 @@ def _made(
 
 
 def predict_part(
-    predict: BatchPredictor, part: Part, folder: str, header: bool | None
+    predict: BatchPredictor,
+    part: Part,
+    folder: str,
+    header: bool | None,
+    known: tuple[State, str] | None = None,
 ) -> dict[str, Any]:
-    """Predict one file, and return what the manifest says of it."""
+    """Predict one file, and return what the manifest says of it.
+
+    A `known` digest is taken if the file is still in the state that it is of.
+    """
     source, target = Path(part.source), Path(folder) / part.target
     target.parent.mkdir(parents=True, exist_ok=True)
     inputs = predict.model.inputs
     batches = row_files.batches(source, inputs, header=header, keep=predict.keep)
-    before = _state(source)
+    before = state(source)
     try:
         n_rows = row_files.save(target, map(predict, batches))
     except InputError as error:
         if str(source) in str(error):
             raise
         raise InputError(f"in {source}: {error}") from error
-    read = digest(part.source)
-    if _state(source) != before:
+    read = known[1] if known is not None and known[0] == before else digest(part.source)
+    if state(source) != before:
         target.unlink()
         raise InputError(f"{source} must not change while it is read, got a change: run again.")
     return {"source": part.source, "sha256": read, "rows": n_rows}
-
-
-def _state(path: Path) -> tuple[int, int, int]:
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -5,10 +5,15 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 
 
 def stay_single() -> None:
@@ -43,6 +48,48 @@ def context(get_ready: Callable[[], object]) -> Any:
     found.set_forkserver_preload(["__main__", "bitvec.services.ready_process"])
     forkserver.ensure_running()
     return found
+
+
+def ahead(
+    function: Callable[[Argument], Result], arguments: Sequence[Argument]
+) -> Callable[[], dict[Argument, Result]]:
+    """Begin to call a function in a process of its own, on one argument after another.
+
+    So a core that would be idle does it while this process imports and loads. What is returned ends
+    that, and returns the results so far by their arguments: none where this process has threads or
+    one core, or cannot be copied, and none of a call that raised.
+    """
+    if sys.platform != "linux" or not _is_single() or len(os.sched_getaffinity(0)) < 2:
+        return dict
+    fork = multiprocessing.get_context("fork")
+    receive, send = fork.Pipe(duplex=False)
+    process = fork.Process(target=_send_results, args=(function, arguments, send), daemon=True)
+    process.start()
+    send.close()
+
+    def results() -> dict[Argument, Result]:
+        process.kill()
+        found = {}
+        with receive, suppress(EOFError, OSError):  # also of a result that was half sent
+            while True:
+                argument, result = receive.recv()
+                found[argument] = result
+        process.join()
+        return found
+
+    return results
+
+
+def _send_results(
+    function: Callable[[Argument], Result], arguments: Sequence[Argument], send: Connection
+) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that began this ends it
+    begun_by = os.getppid()
+    for argument in arguments:
+        if os.getppid() != begun_by:
+            return
+        with suppress(Exception):
+            send.send((argument, function(argument)))
 
 
 def is_copy() -> bool:

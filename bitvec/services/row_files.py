@@ -19,15 +19,12 @@ from bitvec.files import atomic
 from bitvec.files.sound import sound
 from bitvec.runtime.predict import datafiles
 from bitvec.runtime.predict.textfiles import SEPARATORS
+from bitvec.services.input_files import ARROW, LINES, SUFFIXES
 from bitvec.services.process_copies import is_copy
 
 BATCH_ROWS: Final = 1 << 16
 BLOCK: Final = 1 << 24
 """Bytes of NDJSON that are read at a time."""
-ARROW: Final = (".arrow", ".feather", ".ipc", ".arrows")
-"""Arrow files, and last a stream; either is read under each of these names."""
-LINES: Final = (".ndjson", ".jsonl")
-SUFFIXES: Final = (*SEPARATORS, ".parquet", *ARROW, *LINES, ".npy")
 
 Batch = Any
 """A pyarrow or polars table, or a matrix where a file has no names."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -18,7 +19,7 @@ from click.testing import CliRunner
 import bitvec
 from bitvec.cli.program import program
 from bitvec.errors import InputError
-from bitvec.services import part_files, row_files
+from bitvec.services import input_files, part_files, row_files
 
 pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
 RNG = np.random.default_rng(0)
@@ -102,6 +103,21 @@ def test_a_folder_is_predicted_part_by_part_by_processes(lake, tmp_path):
     np.testing.assert_array_equal(np.concatenate(found), raw)
     manifest = json.loads((out / part_files.MANIFEST).read_text())
     assert {entry["rows"] for entry in manifest["done"].values()} == {250}
+    for entry in manifest["done"].values():  # some worked out before the processes were there
+        assert entry["sha256"] == hashlib.sha256(Path(entry["source"]).read_bytes()).hexdigest()
+
+
+def test_a_digest_of_an_earlier_state_of_a_file_is_not_taken(lake, tmp_path):
+    model, rows, _ = lake
+    source = str(write(rows[:5], tmp_path / "rows.parquet"))
+    known = input_files.digest_of_state(source)
+    predict = bitvec.BatchPredictor(model)
+    part = part_files.Part(source, "rows.parquet")
+    out = str(tmp_path / "out")
+    assert part_files.predict_part(predict, part, out, None, known)["sha256"] == known[1]
+    write(rows[:6], Path(source))
+    made = part_files.predict_part(predict, part, out, None, known)
+    assert made["sha256"] == hashlib.sha256(Path(source).read_bytes()).hexdigest() != known[1]
 
 
 def test_a_run_goes_on_where_it_was_stopped(lake, tmp_path, monkeypatch):
@@ -109,14 +125,14 @@ def test_a_run_goes_on_where_it_was_stopped(lake, tmp_path, monkeypatch):
     for at in range(5):
         write(rows[at * 100 :][:100], tmp_path / "lake" / f"{at}.parquet")
     predict = bitvec.BatchPredictor(model, outputs=["raw"])
-    files, out = part_files.find([str(tmp_path / "lake")]), tmp_path / "out"
+    files, out = input_files.find([str(tmp_path / "lake")]), tmp_path / "out"
     made = []
 
-    def stopping(predict, part, folder, header):
+    def stopping(predict, part, *how):
         if len(made) == 2:
             raise KeyboardInterrupt
         made.append(part.target)
-        return one_part(predict, part, folder, header)
+        return one_part(predict, part, *how)
 
     one_part = part_files.predict_part
     monkeypatch.setattr(part_files, "predict_part", stopping)
