@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -162,9 +163,10 @@ def command(
         _tell(predict, n_rows, out, as_json=as_json)
         return
     with ExitStack() as stack:
-        source = stack.enter_context(_standard_input()) if data[0] == "-" else Path(data[0])
-        inputs = predict.model.inputs
-        batches = row_files.batches(readable(source), inputs, header=header, keep=keep)
+        if data[0] == "-":
+            batches = stack.enter_context(_of_standard_input(predict, header))
+        else:
+            batches = _batches(predict, readable(Path(data[0])), header)
         answers = map(predict, batches)
         if out is not None:
             n_rows = row_files.save(out, answers, suffix=suffix)
@@ -174,6 +176,12 @@ def command(
         else:
             streamed = {".arrow": ".arrows"}.get(suffix or ".csv", suffix or ".csv")
             row_files.write(sys.stdout.buffer, streamed, answers)
+
+
+def _batches(predict: BatchPredictor, source: Path, header: bool | None) -> Iterator[Any]:
+    from bitvec.services import row_files
+
+    return row_files.batches(source, predict.model.inputs, header=header, keep=predict.keep)
 
 
 def _tell(predict: BatchPredictor, n_rows: int, out: Path, *, as_json: bool) -> None:
@@ -200,19 +208,42 @@ def _facts(predict: BatchPredictor, n_rows: int) -> dict[str, Any]:
 
 
 @contextmanager
-def _standard_input() -> Iterator[Path]:
-    """Keep standard input in a file, named by what it is: an Arrow stream or text."""
+def _of_standard_input(predict: BatchPredictor, header: bool | None) -> Iterator[Iterator[Any]]:
+    """Give the rows of standard input: an Arrow stream as it comes, others by way of a file."""
     import shutil
     import tempfile
 
-    stream = sys.stdin.buffer
+    from bitvec.services import row_files
+
+    stream: Any = sys.stdin.buffer
     head = stream.read(6)
     if not head:
         raise InputError("standard input must hold rows, got nothing.")
-    is_arrow = head.startswith(b"\xff\xff\xff\xff") or head == b"ARROW1"
+    if head.startswith(b"\xff\xff\xff\xff"):
+        whole: Any = io.BufferedReader(_Resumed(head, stream))
+        yield row_files.arrow_stream(whole, "standard input")
+        return
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / ("stdin.arrow" if is_arrow else "stdin.csv")
+        path = Path(folder) / ("stdin.arrow" if head == b"ARROW1" else "stdin.csv")
         with path.open("wb") as held:
             held.write(head)
             shutil.copyfileobj(stream, held)
-        yield path
+        yield _batches(predict, path, header)
+
+
+class _Resumed(io.RawIOBase):
+    """A stream of which some bytes have been read."""
+
+    def __init__(self, head: bytes, rest: io.BufferedReader) -> None:
+        self._head, self._rest = head, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        got = self._head[: len(buffer)] or self._rest.read1(
+            len(buffer)
+        )  # which waits for no more than there is
+        self._head = self._head[len(got) :]
+        buffer[: len(got)] = got
+        return len(got)

@@ -106,14 +106,31 @@ def _arrow(path: Path) -> Iterator[Batch]:
     with pyarrow.memory_map(str(path)) as source:
         if source.read(6) == b"ARROW1":
             file = pyarrow.ipc.open_file(source)
-            parts = (file.get_batch(at) for at in range(file.num_record_batches))
+            yield from _tables(file.get_batch(at) for at in range(file.num_record_batches))
         else:
             source.seek(0)
-            parts = iter(pyarrow.ipc.open_stream(source))
-        for batch in parts:
-            table = pyarrow.Table.from_batches([batch])
-            for start in range(0, max(len(table), 1), BATCH_ROWS):
-                yield table.slice(start, BATCH_ROWS)
+            yield from _tables(pyarrow.ipc.open_stream(source))
+
+
+def arrow_stream(stream: IO[bytes], name: str) -> Iterator[Batch]:
+    """Yield the rows of an Arrow stream as they come, some at a time.
+
+    Raises
+    ------
+    InputError
+        If it is none, or damaged; `name` is what it is called.
+    """
+    pyarrow = require_pyarrow(f"Reading {name}")
+    with sound(Path(name), _MUST[ARROW[-1]], error=InputError):
+        yield from _tables(pyarrow.ipc.open_stream(stream))
+
+
+def _tables(parts: Iterable[Any]) -> Iterator[Batch]:
+    pyarrow = require_pyarrow("Reading Arrow batches")
+    for batch in parts:
+        table = pyarrow.Table.from_batches([batch])
+        for start in range(0, max(len(table), 1), BATCH_ROWS):
+            yield table.slice(start, BATCH_ROWS)
 
 
 def _ndjson(path: Path) -> Iterator[Batch]:
@@ -205,6 +222,7 @@ def write(stream: IO[bytes], suffix: str, parts: Iterable[Any]) -> int:
         for part in itertools.chain([first], several):
             n_rows += _n_rows(part)
             yield part
+            stream.flush()  # so that a reader has it while the next is predicted
 
     if suffix in SEPARATORS:
         for at, part in enumerate(counted()):

@@ -202,6 +202,24 @@ def test_standard_input_is_text_or_an_arrow_stream(lake):
         done = CliRunner().invoke(program, ["predict", str(model), "-", *asked], input=given)
         np.testing.assert_array_equal(pl.read_ipc_stream(done.stdout_bytes)["raw"].to_numpy(), raw)
     assert "got nothing" in run(model, "-", input=b"", status=2)
+    told = run(model, "-", input=arrow.getvalue()[:2000], status=2)
+    assert "standard input must be an Arrow file or stream" in told.replace("\n", " ")
+
+
+def test_an_arrow_stream_is_answered_while_it_comes(lake):
+    model, rows, raw = lake
+    command = [sys.executable, "-m", "bitvec", "predict", str(model), "-", "--outputs", "raw",
+               "--format", "arrow"]  # fmt: skip
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        table = rows.to_arrow()
+        with pa.ipc.new_stream(running.stdin, table.schema) as writer:
+            writer.write_table(table[:300])
+            running.stdin.flush()
+            answers = pa.ipc.open_stream(running.stdout)
+            assert answers.read_next_batch()["raw"].to_pylist() == raw[:300].tolist()
+            writer.write_table(table[300:])
+        running.stdin.close()
+        assert answers.read_next_batch()["raw"].to_pylist() == raw[300:].tolist()
 
 
 def test_wrong_inputs_are_one_sentence_and_leave_nothing(lake, tmp_path):
