@@ -241,9 +241,8 @@ class _Resumed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        got = self._head[: len(buffer)] or self._rest.read1(
-            len(buffer)
-        )  # which waits for no more than there is
+        # `read1` waits for no more than there is.
+        got = self._head[: len(buffer)] or self._rest.read1(len(buffer))
         self._head = self._head[len(got) :]
         buffer[: len(got)] = got
         return len(got)

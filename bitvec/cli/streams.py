@@ -63,6 +63,9 @@ def left_at_once() -> Iterator[None]:
         if end.code is None or isinstance(end.code, int):
             status = end.code or 0
         raise
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+        raise
 
 
 def discard_stdout() -> None:

@@ -103,15 +103,16 @@ def open_table(X: Any, inputs: Inputs, dtype: np.dtype) -> Table:
             f"`X` must be a table of rows, got {type(X).__name__}: pass an array or a frame."
         )
     if not isinstance(X, Sequence) and not hasattr(X, "__array_interface__"):
-        frame = X if is_arrow(X) else as_frame(X)
+        of_arrow = is_arrow(X)
+        frame = X if of_arrow else as_frame(X)
         if frame is not None:
             # narwhals asks for its columns anew at each call.
-            labels = X.column_names if frame is X else frame.columns
+            labels = frame.column_names if of_arrow else frame.columns
             places = column_places(labels, inputs)
             _require_shape((len(frame), len(places)), inputs)
             columns = columns_at(labels, places, inputs)
-            floats = arrow_floats(X, places, columns, dtype) if frame is X else None
-            return floats or FrameTable(as_frame(X), places, columns, dtype)
+            floats = arrow_floats(X, places, columns, dtype) if of_arrow else None
+            return floats or FrameTable(as_frame(X) if of_arrow else frame, places, columns, dtype)
     if inputs.category_hashes and isinstance(X, Sequence):
         X = _array_of_objects(X)
     return _array(_as_array(X), inputs, dtype)
