@@ -215,8 +215,8 @@ def _of_standard_input(predict: BatchPredictor, header: bool | None) -> Iterator
 
     from bitvec.services import row_files
 
-    stream: Any = sys.stdin.buffer
-    head = stream.read(6)
+    stream: Any = None if sys.stdin is None else sys.stdin.buffer  # None where it is closed
+    head = b"" if stream is None else stream.read(6)
     if not head:
         raise InputError("standard input must hold rows, got nothing.")
     if head.startswith(b"\xff\xff\xff\xff"):

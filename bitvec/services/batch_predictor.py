@@ -107,6 +107,11 @@ class BatchPredictor:
         self.drop = _names(drop, "drop")
         self._key = _Key(self.path, digest(self.path), n_jobs, engine, kernel, device)
         self.outputs = require_outputs(outputs, self.model)
+        needed = [name for name in self.drop if name in (self.model.inputs.feature_names or ())]
+        if needed:
+            raise InputError(
+                f"`drop` must name no column that the forest reads, got {needed[0]!r}: leave it."
+            )
         clash = {*self.keep} & {*answer_names(self.model, self.outputs)} if self.keep else set()
         if clash:
             raise InputError(

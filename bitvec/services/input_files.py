@@ -52,7 +52,8 @@ def digest_of_state(path: str) -> tuple[State, str]:
 def find(patterns: Iterable[str], folder: Path | None = None) -> list[tuple[Path, Path]]:
     """Return the files that paths, folders and patterns name, and their names in the output.
 
-    A folder stands for all files of rows below it, with their subfolders (Hive partitions too).
+    A folder stands for all files of rows below it, with their subfolders (Hive partitions too), but
+    for what is hidden: names that begin with a dot or an underscore, which Spark gives to others.
     Folders and patterns leave out what lies in `folder`, the output.
 
     Raises
@@ -64,7 +65,7 @@ def find(patterns: Iterable[str], folder: Path | None = None) -> list[tuple[Path
     for pattern in patterns:
         if Path(pattern).is_dir():
             root = Path(pattern)
-            paths = sorted(p for p in root.rglob("*") if p.suffix.lower() in SUFFIXES)
+            paths = sorted(p for p in root.rglob("*") if _is_row_file(p.relative_to(root)))
             named = [(path, path.relative_to(root)) for path in _files(paths, folder)]
         elif Path(pattern).exists():
             named = [(Path(pattern), Path(Path(pattern).name))]
@@ -78,6 +79,11 @@ def find(patterns: Iterable[str], folder: Path | None = None) -> list[tuple[Path
             )
         found += named
     return found
+
+
+def _is_row_file(path: Path) -> bool:
+    hidden = any(part.startswith((".", "_")) for part in path.parts)
+    return path.suffix.lower() in SUFFIXES and not hidden
 
 
 def _files(paths: Iterable[Path], folder: Path | None) -> list[Path]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,8 +18,9 @@ from typing import Any, Final
 from bitvec.distribution import version
 from bitvec.errors import InputError
 from bitvec.files import atomic
-from bitvec.services import process_copies, row_files
+from bitvec.services import hive_columns, process_copies, row_files
 from bitvec.services.batch_predictor import BatchPredictor
+from bitvec.services.hive_columns import Columns
 from bitvec.services.input_files import State, digest, lies_in, state
 from bitvec.verify.progress_bar import Advance
 
@@ -38,10 +39,13 @@ class Part:
         Absolute path.
     target : str
         Relative to the folder.
+    columns : dict
+        Values of columns that stand in the names of its folders.
     """
 
     source: str
     target: str
+    columns: Columns = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -109,9 +113,11 @@ def predict_parts(
         "suffix": suffix,
         "header": header,
     }
+    targets = [str(name if suffix is None else name.with_suffix(suffix)) for _, name in files]
+    columns = hive_columns.of_targets(targets, predict.model.inputs, predict.keep)
     parts = [
-        Part(str(path.absolute()), str(name if suffix is None else name.with_suffix(suffix)))
-        for path, name in files
+        Part(str(path.absolute()), target, own)
+        for (path, _), target, own in zip(files, targets, columns, strict=True)
     ]
     _require_apart(parts, folder)
     manifest = _manifest(folder, made_with, resume=resume, force=force)
@@ -121,7 +127,7 @@ def predict_parts(
     todo = []
     for part in parts:
         entry = manifest.done.get(part.target)
-        if entry is None or not (folder / part.target).is_file():
+        if entry is None or not _is_whole(folder / part.target, entry):
             todo.append(part)
             continue
         if entry["source"] != part.source or entry["sha256"] != digest(part.source):
@@ -131,6 +137,8 @@ def predict_parts(
             )
         n_rows, done = n_rows + entry["rows"], done + size[part.target]
     before = n_rows
+    if todo:
+        manifest.save(folder)  # so that a run can go on which was stopped before its first part
 
     def begin() -> None:
         if advance is not None:
@@ -144,6 +152,11 @@ def predict_parts(
             rate = (n_rows - before) / max(time.monotonic() - start, 1e-9)
             advance(done / whole, f"predicting, {rate:,.0f} rows a second")
     return n_rows
+
+
+def _is_whole(target: Path, entry: dict[str, Any]) -> bool:
+    """Return whether a part is still there as it was written."""
+    return target.is_file() and target.stat().st_size == entry.get("bytes", target.stat().st_size)
 
 
 def _require_apart(parts: list[Part], folder: Path) -> None:
@@ -175,10 +188,23 @@ def _manifest(folder: Path, made_with: dict[str, Any], *, resume: bool, force: b
     if force:
         path.unlink()
         return Manifest(made_with)
+    held = _read(path)
+    if not held.done:  # that run made nothing
+        return Manifest(made_with)
     if not resume:
         raise InputError(
             f"{folder} holds an earlier run: go on with it by --resume, or replace it by --force."
         )
+    changed = [name for name, value in made_with.items() if held.made_with.get(name) != value]
+    if changed:
+        raise InputError(
+            f"a run that goes on must have what it began with, got another {', '.join(changed)}: "
+            "run it as before, or anew with --force."
+        )
+    return held
+
+
+def _read(path: Path) -> Manifest:
     try:
         held = Manifest(**json.loads(path.read_text(encoding="utf-8")))
         for entry in held.done.values():
@@ -186,14 +212,9 @@ def _manifest(folder: Path, made_with: dict[str, Any], *, resume: bool, force: b
                 raise ValueError(entry)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(
-            f"{path} must be a manifest of an earlier run, got a damaged file."
+            f"{path} must be a manifest of an earlier run, got a damaged file: begin anew with "
+            "--force."
         ) from error
-    changed = [name for name, value in made_with.items() if held.made_with.get(name) != value]
-    if changed:
-        raise InputError(
-            f"a run that goes on must have what it began with, got another {', '.join(changed)}: "
-            "run it as before, or anew with --force."
-        )
     return held
 
 
@@ -216,26 +237,24 @@ def _made(
         return
     started = process_copies.context(predict.get_ready)
     digests = known()
-    with ProcessPoolExecutor(min(n_processes, len(parts)), mp_context=started) as pool:
-        running = {
-            pool.submit(
-                predict_part, predict, part, str(folder), header, digests.get(part.source)
-            ): part
-            for part in parts
-        }
-        begin()
-        try:
+    try:
+        with process_copies.pool(min(n_processes, len(parts)), started) as pool:
+            running = {
+                pool.submit(
+                    predict_part, predict, part, str(folder), header, digests.get(part.source)
+                ): part
+                for part in parts
+            }
+            begin()
             while running:
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for one in finished:
                     yield running.pop(one), one.result()
-        except BrokenProcessPool:
-            raise InputError(
-                "the processes must run to their end, got one that was killed (by the system, if "
-                "memory ran out): the parts that are done are kept; go on by --resume."
-            ) from None
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    except BrokenProcessPool:
+        raise InputError(
+            "the processes must run to their end, got one that was killed (by the system, if "
+            "memory ran out): the parts that are done are kept; go on by --resume."
+        ) from None
 
 
 def predict_part(
@@ -253,6 +272,7 @@ def predict_part(
     target.parent.mkdir(parents=True, exist_ok=True)
     inputs = predict.model.inputs
     batches = row_files.batches(source, inputs, header=header, keep=predict.keep)
+    batches = (hive_columns.added(batch, part.columns) for batch in batches)
     before = state(source)
     try:
         n_rows = row_files.save(target, map(predict, batches))
@@ -264,4 +284,5 @@ def predict_part(
     if state(source) != before:
         target.unlink()
         raise InputError(f"{source} must not change while it is read, got a change: run again.")
-    return {"source": part.source, "sha256": read, "rows": n_rows}
+    size = target.stat().st_size
+    return {"source": part.source, "sha256": read, "rows": n_rows, "bytes": size}

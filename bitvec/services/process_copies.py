@@ -8,10 +8,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
+PR_SET_PDEATHSIG = 1
+"""Request of Linux's prctl: a signal when the process that began this one ends."""
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
@@ -83,13 +86,38 @@ def ahead(
 def _send_results(
     function: Callable[[Argument], Result], arguments: Sequence[Argument], send: Connection
 ) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that began this ends it
-    begun_by = os.getppid()
+    _end_with_parent()
     for argument in arguments:
-        if os.getppid() != begun_by:
-            return
         with suppress(Exception):
             send.send((argument, function(argument)))
+
+
+@contextmanager
+def pool(n_processes: int, started: Any) -> Iterator[ProcessPoolExecutor]:
+    """Give processes that `started` starts, as `context` returns it.
+
+    They end with this one, however it ends, and at once where an exception leaves what is inside.
+    """
+    others = {*multiprocessing.active_children()}
+    with ProcessPoolExecutor(n_processes, started, _end_with_parent) as processes:
+        try:
+            yield processes
+        except BaseException:
+            for own in {*multiprocessing.active_children()} - others:
+                own.terminate()
+            processes.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _end_with_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that began this one ends it
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        parent = multiprocessing.parent_process()
+        if parent is not None and not parent.is_alive():  # it ended before it was asked for
+            os._exit(1)
 
 
 def is_copy() -> bool:

@@ -129,6 +129,8 @@ def _tables(parts: Iterable[Any]) -> Iterator[Batch]:
     pyarrow = require_pyarrow("Reading Arrow batches")
     for batch in parts:
         table = pyarrow.Table.from_batches([batch])
+        table.validate(full=True)  # else a damaged offset reads where there is nothing
+        _ = table.column_names  # which are decoded only now
         for start in range(0, max(len(table), 1), BATCH_ROWS):
             yield table.slice(start, BATCH_ROWS)
 

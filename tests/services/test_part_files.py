@@ -175,8 +175,7 @@ def test_a_killed_process_is_one_sentence_and_loses_nothing(lake, tmp_path):
     command = [sys.executable, "-m", "bitvec", "predict", str(model), str(tmp_path / "lake"),
                "-o", str(out), "--outputs", "raw", "--processes", "2"]  # fmt: skip
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    manifest = out / part_files.MANIFEST
-    while not manifest.exists():
+    while not list(out.glob("*.parquet")):
         assert running.poll() is None
         time.sleep(0.01)
     children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
@@ -259,7 +258,10 @@ def test_an_input_that_is_replaced_before_its_digest_is_refused(lake, tmp_path, 
     monkeypatch.setattr(part_files, "digest", lambda path: digest(write(rows[5:10], source)))
     told = run(model, source, "-o", f"{out}/", status=2)
     assert "must not change while it is read" in told
-    assert not list(out.iterdir())
+    assert [path.name for path in out.iterdir()] == [part_files.MANIFEST]
+    monkeypatch.undo()
+    run(model, source, "-o", f"{out}/")  # where nothing was made nothing is in the way
+    assert len(read(out / "rows.parquet")) == 5
 
 
 def test_a_link_to_an_input_is_not_written_through(lake, tmp_path):
@@ -276,6 +278,7 @@ def test_keys_of_text_files_stay_as_they_are_written(lake, tmp_path):
     model, rows, raw = lake
     keys = {
         "id": ["007", "1e5", "x"],
+        "country": ["NA", "nan", "null"],
         "whole": [str(2**53 + 1), "", "7"],
         "part": ["0.5", "0.25", "-2.0"],
         "empty": ["", "", ""],
@@ -320,6 +323,76 @@ def test_a_folder_of_answers_in_a_folder_of_rows_is_not_read(lake, tmp_path):
     del edited["done"]["rows.parquet/rows.parquet"]["rows"]
     manifest.write_text(json.dumps(edited))
     assert "got a damaged file" in run(model, tmp_path, "-o", out, "--resume", status=2)
+
+
+def test_columns_stand_in_the_names_of_folders(lake, tmp_path):
+    """`b` is a number to the model, `key` text where one of its values is."""
+    model, rows, _ = lake
+    parts = {"b=2/key=x%2Fy": 2.0, "b=-1/key=7": -1.0, "b=__HIVE_DEFAULT_PARTITION__/key=8": None}
+    for at, folder in enumerate(parts):
+        for suffix in (".parquet", ".csv"):
+            some = rows[at * 10 :][:10].drop("b", "key")
+            write(some, tmp_path / "lake" / suffix[1:] / folder / f"rows{suffix}")
+    write(rows, tmp_path / "lake" / "_temporary" / "rows.parquet")
+    write(rows, tmp_path / "lake" / ".hidden.parquet")
+    out = tmp_path / "out"
+    asked = ("--outputs", "raw", "--keep", "key", "--keep", "b", "--format", "parquet")
+    run(model, tmp_path / "lake", "-o", out, *asked)
+    predictor = bitvec.compile(bitvec.convert(model))
+    for at, (folder, b) in enumerate(parts.items()):
+        given = rows[at * 10 :][:10].with_columns(pl.lit(b, pl.Float64).alias("b"))
+        for kind in ("parquet", "csv"):
+            found = read(out / kind / folder / "rows.parquet")
+            assert found["key"].to_list() == [["x/y", "7", "8"][at]] * 10
+            assert found["b"].to_list() == [b] * 10
+            expected = predictor.raw(given.select("a", "b", "c"))[:, 0]
+            np.testing.assert_array_equal(found["raw"].to_numpy(), expected)
+    assert len(list(out.rglob("*.parquet"))) == 6
+
+
+def test_a_part_that_was_cut_short_is_made_again(lake, tmp_path):
+    model, rows, _ = lake
+    write(rows, tmp_path / "lake" / "rows.parquet")
+    run(model, tmp_path / "lake", "-o", tmp_path / "out")
+    whole = (tmp_path / "out" / "rows.parquet").read_bytes()
+    (tmp_path / "out" / "rows.parquet").write_bytes(whole[:-9])
+    run(model, tmp_path / "lake", "-o", tmp_path / "out", "--resume")
+    assert (tmp_path / "out" / "rows.parquet").read_bytes() == whole
+
+
+@pytest.mark.full
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_processes_end_with_the_one_that_began_them_and_the_run_goes_on(lake, tmp_path, sent):
+    model, rows, raw = lake
+    for at in range(12):
+        write(pl.concat([rows] * 400), tmp_path / "lake" / f"{at:02}.parquet")
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "bitvec", "predict", str(model), str(tmp_path / "lake"),
+               "-o", str(out), "--outputs", "raw,shap", "--processes", "2"]  # fmt: skip
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+    while not list(out.glob("*.parquet")):
+        assert running.poll() is None
+        time.sleep(0.01)
+    begun = [int(child) for child in children.read_text().split()]
+    assert len(begun) >= 2
+    running.send_signal(sent)
+    start = time.monotonic()
+    _, told = running.communicate(timeout=60)
+    assert running.returncode == (130 if sent == signal.SIGINT else -sent)
+    while any(Path(f"/proc/{child}").exists() for child in begun):
+        assert time.monotonic() - start < 5
+        time.sleep(0.01)
+    if sent == signal.SIGINT:
+        assert told.splitlines()[-1].endswith("interrupted; nothing was left half-written.")
+        assert "Traceback" not in told
+    done = {path.name for path in out.glob("*.parquet")}
+    time.sleep(0.3)
+    assert {path.name for path in out.glob("*.parquet")} == done
+    subprocess.run([*command, "--resume"], check=True)
+    found = [read(out / f"{at:02}.parquet")["raw"] for at in range(12)]
+    np.testing.assert_array_equal(np.concatenate(found), np.tile(raw, 12 * 400))
 
 
 def test_a_part_without_rows_and_whole_numbers_with_nulls_stay(lake, tmp_path):

@@ -136,12 +136,13 @@ def text_parts(
 ) -> Callable[[], Iterator[Any]]:
     """Return what gives the rows of a .csv or .tsv file as `read` does, in parts, more than once.
 
-    A column holds in all parts what it would hold in the whole. Memory does not grow with the rows.
+    A column holds in all parts what it would hold in the whole, and those of `text` their cells as
+    they are, null where empty. Memory does not grow with the rows.
     """
     _require_content(path, path)
     must = _MUST[path.suffix.lower()]
     with sound(path, must, error=InputError):
-        tables, _ = text_tables(path, header, inputs, text, None)
+        tables, _ = text_tables(path, header, inputs, (), None, verbatim=text)
 
     def parts() -> Iterator[Any]:
         with sound(path, must, error=InputError):

@@ -68,6 +68,8 @@ def text_tables(
     inputs: Inputs | None,
     text: Collection[str],
     target: str | None,
+    *,
+    verbatim: Collection[str] = (),
 ) -> tuple[Callable[[], Iterator[Any]], tuple[str, ...] | None]:
     """Return what gives the rows of a .csv or .tsv file in parts, and the names of its columns.
 
@@ -99,7 +101,9 @@ def text_tables(
     labels = {n for n in columns if (book := books.get(n)) and _needs_text(book)}
     kinds = _kinds(blocks, len(first))
     for at, name in enumerate(columns):
-        if name in text or name in labels:
+        if name in verbatim:
+            kinds[at] = "key"
+        elif name in text or name in labels:
             kinds[at] = "text"
         elif kinds[at] == "text" and (names is None or books.get(name, True) is None):
             remedy = "the forest has no categories for it."
@@ -288,10 +292,12 @@ def _typed(
         "float": lambda: _numbers(cells, polars.Float64),
         "truth": lambda: cells.replace_strict(["true", "false"], [True, False], default=None),
         "text": lambda: cells.replace(MISSING, None),
+        "key": lambda: cells.replace("", None),
         "label": lambda: cells,
     }
     kinds = ["label" if name in absent else kind for name, kind in zip(columns, kinds, strict=True)]
-    dtypes = {"whole": polars.Int64, "float": polars.Float64, "text": polars.String}
+    dtypes: dict[str, Any] = {"whole": polars.Int64, "float": polars.Float64}
+    dtypes |= dict.fromkeys(("text", "key"), polars.String)
     if set(kinds) <= dtypes.keys():
         table = block.columns({at: dtypes[kind] for at, kind in enumerate(kinds)})
         if table is not None:

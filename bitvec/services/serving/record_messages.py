@@ -72,7 +72,8 @@ def _of_arrow(body: bytes) -> tuple[Any, int]:
                 raise InputError("an Arrow stream must not be compressed: write it as it is.")
         table = pyarrow.ipc.open_stream(body).read_all()
         table.validate(full=True)
-    except (pyarrow.ArrowException, OSError, struct.error, IndexError) as error:
+        _ = table.column_names  # which are decoded only now
+    except (pyarrow.ArrowException, OSError, struct.error, IndexError, UnicodeError) as error:
         said = str(error).split(". ")[0].splitlines()[0][:120]
         raise InputError(f"the body must be an Arrow stream, got: {said}.") from None
     return table, table.num_rows
