@@ -225,10 +225,19 @@ def _of_standard_input(predict: BatchPredictor, header: bool | None) -> Iterator
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / ("stdin.arrow" if head == b"ARROW1" else "stdin.csv")
-        with path.open("wb") as held:
-            held.write(head)
-            shutil.copyfileobj(stream, held)
-        yield _batches(predict, path, header)
+        try:
+            with path.open("wb") as held:
+                held.write(head)
+                shutil.copyfileobj(stream, held)
+        except OSError as error:
+            raise InputError(
+                f"standard input must fit into {folder}, got {error.strerror}: set TMPDIR to a "
+                "folder with room."
+            ) from error
+        try:
+            yield _batches(predict, path, header)
+        except InputError as error:
+            raise InputError(str(error).replace(str(path), "standard input")) from error
 
 
 class _Resumed(io.RawIOBase):

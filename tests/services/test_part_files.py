@@ -201,6 +201,8 @@ def test_standard_input_is_text_or_an_arrow_stream(lake):
         done = CliRunner().invoke(program, ["predict", str(model), "-", *asked], input=given)
         np.testing.assert_array_equal(pl.read_ipc_stream(done.stdout_bytes)["raw"].to_numpy(), raw)
     assert "got nothing" in run(model, "-", input=b"", status=2)
+    told = run(model, "-", input=b"a,b,c\n1,2,3\n4,5\n", status=2)
+    assert "standard input: each row must have 3 cells" in told.replace("\n", " ")
     told = run(model, "-", input=arrow.getvalue()[:2000], status=2)
     assert "standard input must be an Arrow file or stream" in told.replace("\n", " ")
 
