@@ -19,6 +19,7 @@ FORMATS: Final = (
             "KDDTForest",
             "TAO",
             "TAOForest",
+            "TAOBoosting",
             "one-feature tests",
             "oblique tests",
             "facets",
