@@ -260,7 +260,7 @@ MODELS: dict[str, Model] = {
     "E2EDT behind a layer": Model(_deep, ("E2EDT", "feature maps")),
     "KDDT forest": Model(_kddt_forest, ("KDDTForest", "bandwidths")),
     "TAO forest": Model(_tao_forest, ("TAOForest", "oblique tests")),
-    "TAO boosting": Model(_tao_boosting, ("TAOBoosting", "oblique tests")),
+    "TAO boosting": Model(_tao_boosting, ("oblique tests",)),
     **{
         f"{learner.__name__}{more}": Model(partial(_learned, learner=learner, **own), has, label)
         for learner, more, own, has, label in (
@@ -279,20 +279,20 @@ MODELS: dict[str, Model] = {
                 ("TAOForest", "oblique tests", "linear leaves"),
                 "number",
             ),
-            (TAOBoostingClassifier, "", {}, ("TAOBoosting", "oblique tests"), "class"),
+            (TAOBoostingClassifier, "", {}, ("oblique tests",), "class"),
             (
                 TAOBoostingClassifier,
                 ", one-feature tests",
                 {"oblique": False},
-                ("TAOBoosting", "one-feature tests"),
+                ("one-feature tests",),
                 "class",
             ),
-            (TAOBoostingRegressor, "", {}, ("TAOBoosting", "oblique tests"), "number"),
+            (TAOBoostingRegressor, "", {}, ("oblique tests",), "number"),
             (
                 TAOBoostingRegressor,
                 ", linear leaves",
                 {"leaves": "linear"},
-                ("TAOBoosting", "oblique tests", "linear leaves"),
+                ("oblique tests", "linear leaves"),
                 "number",
             ),
         )

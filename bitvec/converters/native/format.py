@@ -19,7 +19,6 @@ FORMATS: Final = (
             "KDDTForest",
             "TAO",
             "TAOForest",
-            "TAOBoosting",
             "one-feature tests",
             "oblique tests",
             "facets",
