@@ -216,9 +216,9 @@ class Search:
             return
         if not task.is_chosen:
             yield self._steepnesses(given, {"b": "all", "v": "all"})[-1]
-        yield replace(self._steepnesses(given, selected)[0], l1=SPARSE)
-        if smaller is not None:
-            yield replace(self._steepnesses(smaller, selected)[:2][-1], l1=SPARSE)
+        for start, place in ((given, 0), (smaller, 1)):
+            if start is not None and start.forest.n_nodes:
+                yield replace(self._steepnesses(start, selected)[: place + 1][-1], l1=SPARSE)
 
     def _best(self, candidates: list[Candidate], most: int) -> list[Candidate]:
         """Return the candidates of the best scores so far, the best last, as far as known."""
