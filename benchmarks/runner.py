@@ -269,7 +269,13 @@ def _kept(
             say(f"the next run measures {n_left} more")
     records = [found[tuple(case)] for case in cases if tuple(case) in found]
     chosen.whole &= len(records) == len(cases)
-    return [row for record in records for row in record.get("rows", [record])]
+    return [row for record in records for row in _rows_of(record)]
+
+
+def _rows_of(record: Row) -> list[Row]:
+    """Return the rows of a case: several are held under a name that one may use for a number."""
+    found = record.get("rows")
+    return found if isinstance(found, list) else [record]
 
 
 def read_records(path: Path) -> dict[tuple[Any, ...], Row]:

@@ -45,6 +45,22 @@ class Split:
         fit, held_out, test = ((np.where(np.isnan(X), -1.0, X), y) for X, y in parts)
         return Split(self.name, fit, held_out, test)
 
+    def head(self, **n_rows: int) -> Split:
+        """Return the first rows of each part, by its name.
+
+        Rows of labels that `fit` then lacks are left out, and the others numbered anew.
+        """
+        parts = [
+            tuple(array[: n_rows[part]] for array in getattr(self, part))
+            for part in ("fit", "held_out", "test")
+        ]
+        if self.is_classifier:
+            known = np.unique(parts[0][1])
+            seen = ((X[np.isin(y, known)], y[np.isin(y, known)]) for X, y in parts)
+            parts = [(X, np.searchsorted(known, y).astype(np.int64)) for X, y in seen]
+        fit, held_out, test = parts
+        return Split(self.name, fit, held_out, test, self.categorical)
+
     def named(self) -> Split:
         """Return the rows with class numbers as words, as some libraries keep them."""
         parts = (self.fit, self.held_out, self.test)

@@ -77,19 +77,7 @@ def cases(options: Namespace) -> Iterator[Work]:
 
 def rows_of(options: Namespace, name: str) -> Split:
     """Return the first rows of each part of a set, which the seed has shuffled."""
-    whole = split(options.data, name, SEED).ordinal()
-    parts = [
-        tuple(array[: ROWS[part]] for array in getattr(whole, part))
-        for part in ("fit", "held_out", "test")
-    ]
-    if not whole.is_classifier:
-        return Split(name, *parts)
-    known = np.unique(parts[0][1])  # of few rows some labels are missing
-    coded = (
-        (X[np.isin(y, known)], np.searchsorted(known, y[np.isin(y, known)]).astype(np.int64))
-        for X, y in parts
-    )
-    return Split(name, *coded)
+    return split(options.data, name, SEED).ordinal().head(**ROWS)
 
 
 def measure(work: Work, options: Namespace) -> list[Row]:

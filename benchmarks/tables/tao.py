@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.report import Column, Goal, Table
 from benchmarks.runner import DATA, Benchmark
-from benchmarks.tables import tao_fits
+from benchmarks.tables import tao_fits, tao_forests
 from benchmarks.tables.tao_fits import OBLIQUE, PAPER, VALUES
 
 Record = dict[str, Any]
@@ -42,6 +42,7 @@ def rows(records: Sequence[Record]) -> list[Row]:
         *[row for record in parts.get("path", []) for row in _path(record)],
         *_values(parts.get("values", [])),
         *[_seconds(record) for record in parts.get("seconds", [])],
+        *tao_forests.rows(parts.get("forests", [])),
     ]
 
 
@@ -282,6 +283,8 @@ TABLES: Final = {
     "oblique": Table(_TREES, _trees),
     "path": Table(_PATH, {"part": "path"}),
     "values": Table(_VALUES, {"part": "values"}),
+    "forests": Table(tao_forests.COLUMNS, {"part": "forests"}),
+    "forests_against": Table(tao_forests.AGAINST, tao_forests.against),
 }
 BENCHMARK: Final = Benchmark(
     "tables-tao",

@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import bitvec
 from benchmarks.datasets import Table, read
-from benchmarks.tables import california
+from benchmarks.tables import california, tao_forests
 from bitvec.learners.tao import PathPoint, tao_path
 from bitvec.learners.tao.sklearn import TAOClassifier, TAORegressor
 
@@ -95,6 +95,7 @@ def units(*, quick: bool) -> list[tuple[Any, ...]]:
         found += [("oblique", name, seed) for name in reversed(OBLIQUE) for seed in range(SEEDS)]
         found += [("values", "california", seed) for seed in range(SEEDS)]
         found += [("seconds", "letter")]
+        found += product(("forests",), tao_forests.DATA_SETS, range(tao_forests.SEEDS))
     for name, depth in PAPER:
         if not quick or name in QUICK:
             splits = range(3 if quick else SPLITS)
@@ -106,6 +107,8 @@ def measured(unit: tuple[Any, ...], data: Path) -> Record:
     """Return what one unit comes to."""
     _compile()
     part, name, *rest = unit
+    if part == "forests":
+        return tao_forests.measured(name, *rest, data)
     table = read(data, name)
     measure: Any = {
         "supplement": _supplement,

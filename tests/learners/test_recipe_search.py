@@ -53,6 +53,46 @@ def test_budgets_try_more_and_longer_and_tell_what_they_tried(problem):
     assert [one.score for one in again.history] == [one.score for one in normal.history]
 
 
+def test_sparse_trees_are_tried_unless_a_penalty_or_a_constraint_says_otherwise(problem):
+    def sparse(**options):
+        return [one.recipe for one in run(problem, **options).tried if "l1" in one.recipe]
+
+    starts = ("as it is, steepness 1 to 4", "pruned, steepness 4 to 30")
+    assert set(sparse()) == {f"S, b, v, {start}, l1 0.03" for start in starts}
+    given = {**SHORT, "gamma": (2.0, 9.0)}
+    assert all("steepness 2 to 9, l1 0.03" in recipe for recipe in sparse(schedule=given))
+    for narrower in (
+        {"penalties": {"l1": 0.01}}, {"trainable": ("b", "v")}, {"monotone": {0: 1}},
+        {"budget": "quick"}, {"budget": None},
+    ):  # fmt: skip
+        assert sparse(**narrower) == []
+
+
+def test_a_tree_that_is_pruned_to_a_leaf_has_no_tests_to_be_sparse():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(500, 3)), (rng.random(500) < 0.3).astype(int)  # nothing to learn
+    tree = bitvec.convert(DecisionTreeClassifier(max_depth=5, random_state=0).fit(X[:250], y[:250]))
+    result = run((tree, X[:250], y[:250], (X[250:], y[250:])))
+    recipes = [one.recipe for one in result.tried]
+    assert "S, b, v, pruned, steepness 4 to 30" in recipes
+    assert "S, b, v, pruned, steepness 4 to 30, l1 0.03" not in recipes
+
+
+def test_a_recipe_of_sparse_trees_zeroes_weights(problem):
+    _, X, y, held_out = problem
+    noise = np.random.default_rng(0).normal(size=(len(X) + len(held_out[0]), 20))
+    wide, judged = (
+        np.column_stack([rows, part])
+        for rows, part in ((X, noise[: len(X)]), (held_out[0], noise[len(X) :]))
+    )
+    grown = bitvec.convert(DecisionTreeClassifier(max_depth=3, random_state=0).fit(wide, y))
+    result = bitvec.retrain(
+        grown, wide, y, validation=(judged, held_out[1]), schedule={"batch_size": 64, "steps": 600}
+    )
+    assert "l1" in result.chosen.recipe
+    assert (result.forest.tests.weight == 0).any() or result.forest.tests.column.size < 7 * 22
+
+
 def test_a_choice_narrows_the_recipes_to_it(problem):
     one = run(problem, schedule={**SHORT, "gamma": (2.0, 9.0)}, trainable=("b", "v"))
     assert {trial.recipe for trial in one.tried} == {

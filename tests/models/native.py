@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -19,10 +20,17 @@ from bitvec.converters.native import (
     from_kddt,
     from_kddt_forest,
     from_tao,
+    from_tao_boosting,
     from_tao_forest,
 )
 from bitvec.core.feature_maps import Layers, Linear, ReLU
-from bitvec.learners import KDDTRandomForestClassifier
+from bitvec.learners import (
+    KDDTRandomForestClassifier,
+    TAOBoostingClassifier,
+    TAOBoostingRegressor,
+    TAOForestClassifier,
+    TAOForestRegressor,
+)
 from tests.models import samples
 from tests.models.samples import LABELS, Sample
 
@@ -187,6 +195,19 @@ def _tao_forest(data: Sample) -> Any:
     return from_tao_forest([_sparse_tao(part, np.unique(data.y)) for part in parts])
 
 
+def _tao_boosting(data: Sample) -> Any:
+    classes = np.unique(data.y)
+    shares = np.array([np.mean(data.y == label) for label in classes])
+    trees = [replace(tree, classes=None) for tree in _tao_forest(data).trees]
+    return from_tao_boosting(trees, np.log(shares), classes=classes)
+
+
+def _learned(data: Sample, learner: type, **options: Any) -> Any:
+    """Return a fitted forest of few small trees of TAO."""
+    small: dict[str, Any] = {"n_estimators": 4, "max_depth": 4, "max_iter": 3, "random_state": 0}
+    return learner(**small | options).fit(data.X, data.y)
+
+
 def _deep(data: Sample) -> Any:
     X = data.X
     network = MLPClassifier((8,), max_iter=30, random_state=0).fit(X, data.y)
@@ -239,6 +260,43 @@ MODELS: dict[str, Model] = {
     "E2EDT behind a layer": Model(_deep, ("E2EDT", "feature maps")),
     "KDDT forest": Model(_kddt_forest, ("KDDTForest", "bandwidths")),
     "TAO forest": Model(_tao_forest, ("TAOForest", "oblique tests")),
+    "TAO boosting": Model(_tao_boosting, ("oblique tests",)),
+    **{
+        f"{learner.__name__}{more}": Model(partial(_learned, learner=learner, **own), has, label)
+        for learner, more, own, has, label in (
+            (TAOForestClassifier, "", {}, ("TAOForest", "oblique tests"), "class"),
+            (
+                TAOForestClassifier,
+                ", sparse",
+                {"penalty": "l1", "lambda_": 3.0},
+                ("TAOForest", "oblique tests"),
+                "class",
+            ),
+            (
+                TAOForestRegressor,
+                ", linear leaves",
+                {"leaves": "linear"},
+                ("TAOForest", "oblique tests", "linear leaves"),
+                "number",
+            ),
+            (TAOBoostingClassifier, "", {}, ("oblique tests",), "class"),
+            (
+                TAOBoostingClassifier,
+                ", one-feature tests",
+                {"oblique": False},
+                ("one-feature tests",),
+                "class",
+            ),
+            (TAOBoostingRegressor, "", {}, ("oblique tests",), "number"),
+            (
+                TAOBoostingRegressor,
+                ", linear leaves",
+                {"leaves": "linear"},
+                ("oblique tests", "linear leaves"),
+                "number",
+            ),
+        )
+    },
     "E2EDF": Model(_e2edf, ("E2EDF", "oblique tests")),
 }
 
@@ -263,12 +321,15 @@ def small() -> dict[str, Any]:
     leaves = {"pi": [[0.5, 0.5], [0.25, 0.75], [1, 0]], "classes": ["a", "b"], **sides}
     theta, V = np.array([[1, -1], [0.5, 2]]), np.array([0.1, 1.25, -0.3])
     linear = {"U": [[1, 2], [0, 0], [0, -1]], "fallback": [7, 8, 9]}
-    oblique = {"W": theta, "bias": [0.25, -1], "V": V, **sides}
+    oblique: dict[str, Any] = {"W": theta, "bias": [0.25, -1], "V": V, **sides}
     return {
         "CPT": from_cpt(np.arange(24.0).reshape(2, 4, 3), np.ones((2, 4)), q=[0.5, 0.8], **leaves),
         "E2EDT": from_e2edt(theta, [0.25, -1], **leaves),
         "E2EDF": from_e2edf([from_e2edt(s * theta, [0.25, -1], **leaves) for s in (1, 2)]),
         "KDDT": from_kddt([0, 1], [0.5, -1], V=V, n_features=2, **sides),
         "TAO": from_tao(**oblique),
+        "TAO boosting": from_tao_boosting(
+            [from_tao(**oblique | {"V": V * s}) for s in (1, 2)], -0.25, classes=["a", "b"]
+        ),
         "TAO, linear leaves": from_tao(**oblique, **linear),
     }

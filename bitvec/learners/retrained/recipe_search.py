@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,8 @@ Move = Callable[[Forest, Data], Forest]
 """From a forest and training rows to the forest that one part of a recipe makes of it."""
 
 STEEPNESSES = ((1.0, 4.0), (4.0, 30.0), (8.0, 60.0))
+SPARSE = 0.03
+"""Pull of S towards 0 that is tried as well: noisy rows want tests that read few columns."""
 AS_IT_IS, REFINED, PRUNED, REFITTED = "as it is", "refined", "pruned", "refitted"
 ONE_COLUMN = (
     "S was not moved and the tree not refined by alternating optimisation: tests of several "
@@ -61,19 +63,20 @@ class Start:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """Recipe of a soft training: a start, what moves, its steepness."""
+    """Recipe of a soft training: a start, what moves, its steepness, and the pull of S to 0."""
 
     start: Start
     selected: dict[str, Any]
     gamma: Any
+    l1: float = 0.0
 
     def __str__(self) -> str:
         """Return a name for it."""
-        names = ", ".join(self.selected)
+        names, pull = ", ".join(self.selected), f", l1 {self.l1:g}" * (self.l1 > 0)
         if callable(self.gamma):
-            return f"{names}, tree {self.start.name}"
+            return f"{names}, tree {self.start.name}{pull}"
         first, last = self.gamma
-        return f"{names}, {self.start.name}, steepness {first:g} to {last:g}"
+        return f"{names}, {self.start.name}, steepness {first:g} to {last:g}{pull}"
 
 
 @dataclass(eq=False)
@@ -128,7 +131,7 @@ class Search:
         if not task.leaves_alone or self._adds_thresholds:
             for candidates, share, most in self._rungs():
                 for candidate in self._best(candidates, most):
-                    if self._is_over():
+                    if time.monotonic() > self.deadline:
                         return
                     self._train(candidate, max(1, round(share * task.steps)))
             improved = task.selection.best is not task.forest
@@ -209,9 +212,13 @@ class Search:
             own = self._steepnesses(smaller, selected)
             yield from own if name == "thorough" else (own[1:2] or own)
         pulls_S = task.penalties.l1 or task.penalties.l2 or task.penalties.spatial
-        if "S" in selected and not task.is_chosen and not pulls_S:
-            own = self._steepnesses(given, {"b": "all", "v": "all"})
-            yield own[-1]
+        if task.monotone is not None or pulls_S:
+            return
+        if not task.is_chosen:
+            yield self._steepnesses(given, {"b": "all", "v": "all"})[-1]
+        for start, place in ((given, 0), (smaller, 1)):
+            if start is not None and start.forest.n_nodes:
+                yield replace(self._steepnesses(start, selected)[: place + 1][-1], l1=SPARSE)
 
     def _best(self, candidates: list[Candidate], most: int) -> list[Candidate]:
         """Return the candidates of the best scores so far, the best last, as far as known."""
@@ -224,9 +231,6 @@ class Search:
                 score[name] = max(score[name], run.trial.score)
         ranked = sorted(candidates, key=lambda each: -score[str(each)])
         return ranked[:most]
-
-    def _is_over(self) -> bool:
-        return time.monotonic() > self.deadline
 
     def _tried(
         self,
@@ -272,7 +276,7 @@ class Search:
 
     def _train(self, candidate: Candidate, steps: int) -> None:
         task = self.task
-        course = Course(candidate.selected, steps, candidate.gamma)
+        course = Course(candidate.selected, steps, candidate.gamma, candidate.l1)
 
         def offer() -> None:
             known = self._state

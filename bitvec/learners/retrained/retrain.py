@@ -140,11 +140,12 @@ def retrain(
     -----
     Recipes of a single tree: steepness (1, 4), (4, 30) and (8, 60); begun from the tree as it is,
     refined by oblique `tao_refine`, or pruned by validation (these two are candidates themselves);
-    S, b and v moving, or b and v. "normal" trains all in a tenth of the steps, the best two in a
-    quarter, the best one in all of them. "quick" leaves some out and trains all in a tenth, the
-    best in half of the steps; "thorough" all in a quarter, three in all, one in twice as many. Each
-    training is one of its own, whose steepness and rate come to their ends: a long one that is
-    paused is still at its beginning, and tells little. The hard forest is scored from step 20 on.
+    S, b and v moving, with S pulled to 0 as by penalties={"l1": 0.03} or not, or b and v. "normal"
+    trains all in a tenth of the steps, the best two in a quarter, the best one in all of them.
+    "quick" leaves some out and trains all in a tenth, the best in half of the steps; "thorough" all
+    in a quarter, three in all, one in twice as many. Each training is one of its own, whose
+    steepness and rate come to their ends: a long one that is paused is still at its beginning, and
+    tells little. The hard forest is scored from step 20 on.
     Of several trees: leaves on hard routes, a convex problem; from "normal" on thresholds and
     leaves together in 60 steps.
 

@@ -77,11 +77,15 @@ class Aim(NamedTuple):
 
 
 class Course(NamedTuple):
-    """Course of one soft training: what moves, its length and its steepness."""
+    """Course of one soft training: what moves, its length, its steepness, and the pull of S to 0.
+
+    Where the penalties of the task pull S as well, theirs is used.
+    """
 
     selected: dict[str, Any]
     steps: int
     gamma: Any
+    l1: float = 0.0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -220,6 +224,7 @@ class Task:
         module = self.module(start, course, recipe)
         weights = asdict(self.penalties)
         del weights["weight_decay"]
+        weights["l1"] = weights["l1"] or course.l1
         goal = Goal(self.objective, self.distils, regularisers.build(module, **weights))
         batches: Batches
         if data is None:
