@@ -39,8 +39,10 @@ PULLS = (300.0, 30.0, 0.0)
 HOPELESS = 4.0
 """Standard errors behind trees grown alone on the new rows, after as many rounds, at which trees on
 other rows are given up."""
-LEAST, MOST = 4, 16
-"""Least and most leaves of new trees, which else are of the size of the old."""
+LEAST, MOST = 4, 64
+"""Least and most leaves of new trees. Alone they are of the size of the old ones, behind refreshed
+leaves of half of it and behind the forest as it was of a quarter: less is left to be learned, and
+members of a blend gain by being unlike each other."""
 BLEND = "a blend"
 STAGE = "trees"
 
@@ -155,12 +157,13 @@ class Growing:
         if self.forest.leaves.v.size:
             found += [self._member(scene, Start(pull), last, None) for pull in PULLS]
         best = max(found[1:], key=lambda member: member.score, default=found[0])
-        growth = Growth(leaves=self._leaves())
+        growth, half, quarter = (Growth(leaves=self._leaves(part)) for part in (1, 2, 4))
         alone = self._member(scene, ALONE, last, growth)
         found.append(alone)
-        for start in (Start(), best.start) if self.forest.leaves.v.size else ():
+        behind = ((Start(), quarter), (best.start, half))
+        for start, smaller in behind if self.forest.leaves.v.size else ():
             if time.monotonic() < self.deadline:
-                member = self._member(scene, start, last, growth)
+                member = self._member(scene, start, last, smaller)
                 found += [member] if member.rounds else []
         for number, mix in enumerate(self.mixes[:-1]):
             if time.monotonic() < self.deadline:
@@ -168,9 +171,9 @@ class Growing:
                 found.append(self._member(wide, ALONE, number, growth, rival=alone.early))
         return found
 
-    def _leaves(self) -> int:
+    def _leaves(self, part: int) -> int:
         sizes = np.diff(self.forest.bitvectors.leaf_ptr)
-        return int(np.clip(sizes.max(initial=LEAST), LEAST, MOST))
+        return int(np.clip(sizes.max(initial=LEAST) // part, LEAST, MOST))
 
     @cached_property
     def scene(self) -> Scene:
