@@ -222,11 +222,9 @@ def damage_cases() -> dict[str, tuple[str, bytes]]:
 def test_a_damaged_checkpoint_is_told_in_a_sentence(
     regressor: Any, tmp_path: Any, case: str
 ) -> None:
-    X, y = numbers()
-    forest = bitvec.convert(regressor)
-    given = problem.read(forest, X, y, sample_weight=None, validation=0.2, monotone=None, seed=0)
+    given = task_of(regressor, *numbers())
     kept = kept_in(tmp_path / "kept", given, "options")
-    kept.save("a", [Candidate("r", forest, 1.0, None)])
+    kept.save("a", [Candidate("r", regressor, 1.0, None)])
     assert kept_in(tmp_path / "kept", given, "options").load("a")
     name, content = damage_cases()[case]
     (kept.folder / name).write_bytes(content)
