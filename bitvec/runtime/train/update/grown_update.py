@@ -39,10 +39,10 @@ PULLS = (300.0, 30.0, 0.0)
 HOPELESS = 4.0
 """Standard errors behind trees grown alone on the new rows, after as many rounds, at which trees on
 other rows are given up."""
-LEAST, MOST = 4, 64
-"""Least and most leaves of new trees. Alone they are of the size of the old ones, behind refreshed
-leaves of half of it and behind the forest as it was of a quarter: less is left to be learned, and
-members of a blend gain by being unlike each other."""
+LEAST, MOST, FEW, FEWER = 4, 64, 16, 8
+"""Least and most leaves of new trees, which else are of the size of the old; behind refreshed leaves
+and behind the forest as it was they are smaller: less is left to be learned, and members of a blend
+gain by being unlike each other."""
 BLEND = "a blend"
 STAGE = "trees"
 
@@ -157,10 +157,10 @@ class Growing:
         if self.forest.leaves.v.size:
             found += [self._member(scene, Start(pull), last, None) for pull in PULLS]
         best = max(found[1:], key=lambda member: member.score, default=found[0])
-        growth, half, quarter = (Growth(leaves=self._leaves(part)) for part in (1, 2, 4))
+        growth, few, fewer = (Growth(leaves=self._leaves(most)) for most in (MOST, FEW, FEWER))
         alone = self._member(scene, ALONE, last, growth)
         found.append(alone)
-        behind = ((Start(), quarter), (best.start, half))
+        behind = ((Start(), fewer), (best.start, few))
         for start, smaller in behind if self.forest.leaves.v.size else ():
             if time.monotonic() < self.deadline:
                 member = self._member(scene, start, last, smaller)
@@ -171,9 +171,9 @@ class Growing:
                 found.append(self._member(wide, ALONE, number, growth, rival=alone.early))
         return found
 
-    def _leaves(self, part: int) -> int:
+    def _leaves(self, most: int) -> int:
         sizes = np.diff(self.forest.bitvectors.leaf_ptr)
-        return int(np.clip(sizes.max(initial=LEAST) // part, LEAST, MOST))
+        return int(np.clip(sizes.max(initial=LEAST), LEAST, most))
 
     @cached_property
     def scene(self) -> Scene:
