@@ -40,9 +40,9 @@ HOPELESS = 4.0
 """Standard errors behind trees grown alone on the new rows, after as many rounds, at which trees on
 other rows are given up."""
 LEAST, MOST, FEW, FEWER = 4, 64, 16, 8
-"""Least and most leaves of new trees, which else are of the size of the old; behind refreshed leaves
-and behind the forest as it was they are smaller: less is left to be learned, and members of a blend
-gain by being unlike each other."""
+"""Least and most leaves of new trees, which else are of the size of the old. Behind refreshed
+leaves and behind the forest as it was trees are smaller: less is left to be learned, and members of
+a blend gain by being unlike each other."""
 BLEND = "a blend"
 STAGE = "trees"
 
