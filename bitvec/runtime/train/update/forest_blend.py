@@ -93,10 +93,16 @@ def weights(members: Sequence[Member], choice: Choice) -> Float64[Array, " n_mem
     score, so that the blend is one forest.
     """
     best = max(members, key=lambda member: member.score)
-    level = [choice.errors_behind(member.held, best.held) <= LEVEL for member in members]
-    picked = PICKS * np.array(level) / np.sum(level)
-    held = np.stack([member.held for member in members])
-    total = np.tensordot(picked, held, 1)
+    level = np.array(
+        [
+            member is best or choice.errors_behind(member.held, best.held) <= LEVEL
+            for member in members
+        ]
+    )
+    picked = PICKS * level / level.sum()
+    total = np.zeros_like(best.held)
+    for one in np.flatnonzero(level).tolist():
+        total += picked[one] * members[one].held
     for count in range(PICKS + 1, 2 * PICKS + 1):
         scores = [choice.score_of((total + member.held) / count) for member in members]
         found = int(np.argmax(scores))

@@ -109,10 +109,11 @@ class Choice(Selection):
         if self._measure is not None:
             return 0.0 if self.score_of(raw) >= self.score_of(better) else np.inf
         raw, better = (one.astype(self.start.output.dtype, copy=False) for one in (raw, better))
+        counted = np.flatnonzero(self._weight > 0)
         with np.errstate(invalid="ignore", over="ignore"):
             gap = self._scores(better) - self._scores(raw)
-            runs = np.array_split(np.arange(len(gap)), min(RUNS, len(gap)))
-            means = [np.average(gap[rows], weights=self._weight[rows]) for rows in runs]
+            runs = [run for run in np.array_split(counted, RUNS) if run.size]
+            means = [np.average(gap[run], weights=self._weight[run]) for run in runs]
             error = np.std(means, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else 0.0
             behind = self._mean(gap)
         if behind <= 0:

@@ -69,3 +69,9 @@ def test_a_score_of_all_rows_tells_no_error(rows):
     assert of.errors_behind(target, target + 0.1) == 0
     found = weights([member(of, target + 0.3), member(of, target)], of)
     assert found.tolist() == [0, 1]
+
+
+def test_the_best_has_a_part_even_where_no_score_is_finite(rows):
+    of = choice(rows)
+    found = weights([member(of, np.full((N, 1), np.inf)) for _ in range(2)], of)
+    assert found.sum() == pytest.approx(1)

@@ -130,6 +130,14 @@ def test_rows_of_weight_0_do_not_count_and_weights_have_no_unit(drifted):
     assert same_forest(wide.forest, less.forest)
 
 
+def test_classes_of_weight_0_do_not_choose(drifted):
+    forest, _, (X, y) = drifted
+    order = np.argsort(y, kind="stable")
+    by = (X[order], y[order])
+    found = bitvec.update(forest, X, y, validation=by, class_weight={0: 0.0, 1: 1.0}, grow=5)
+    assert found.updated
+
+
 def test_rows_given_to_choose_by_are_not_trained_on(drifted):
     forest, _, (X, y) = drifted
     by = (X[500:], y[500:])
