@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -56,8 +58,7 @@ class KeptPoints:
         listed = self.folder / f"{name}.json"
         if not listed.exists():
             return None
-        try:
-            records = json.loads(listed.read_text("utf-8"))
+        with _whole(listed):
             return [
                 Candidate(
                     str(one["recipe"]),
@@ -65,18 +66,13 @@ class KeptPoints:
                     float(one["loss"]),
                     recipe_of(one["again"]),
                 )
-                for one in records
+                for one in _read(listed, list)
             ]
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            raise FileFormatError(
-                f"{listed} must be a whole list of candidates, but {error}: remove it to have them "
-                "made anew."
-            ) from None
 
     def _forest(self, name: str) -> Forest:
         found = load(self.folder / Path(name).name)
         if not isinstance(found, Forest):
-            raise FileFormatError(f"{name} holds no forest")
+            raise FileFormatError(f"{name} holds no forest.")
         return found
 
     def save(self, name: str, candidates: list[Candidate]) -> None:
@@ -120,13 +116,17 @@ def kept_in(path: str | os.PathLike[str], problem: Problem, options: Any) -> Kep
     ------
     InputError
         If it belongs to other rows, another model or other options, or holds something else.
+    FileFormatError
+        If its file is damaged.
     """
     folder, digest = Path(path), _digest(problem, options)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"`checkpoint` must be a folder, got the file {folder}.")
     run = folder / RUN
     if run.exists():
-        if json.loads(run.read_text("utf-8")).get("digest") != digest:
+        with _whole(run):
+            kept = _read(run, dict)["digest"]
+        if kept != digest:
             raise InputError(
                 f"{folder} must be the checkpoint of this very compression, got one of other rows, "
                 "another model or other options: remove it to start anew, or name another folder."
@@ -139,6 +139,27 @@ def kept_in(path: str | os.PathLike[str], problem: Problem, options: Any) -> Kep
     folder.mkdir(exist_ok=True)
     atomic.write(run, json.dumps({"digest": digest}).encode())
     return KeptPoints(folder)
+
+
+def _read(path: Path, kind: type) -> Any:
+    found = json.loads(path.read_text("utf-8"))
+    if not isinstance(found, kind):
+        raise FileFormatError(f"it holds a {type(found).__name__}.")
+    return found
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Raise FileFormatError where reading a file of the run fails within, for any reason."""
+    try:
+        yield
+    except Exception as error:  # a damaged record may break anything that reads it
+        why = str(error).rstrip(".") or type(error).__name__
+        why = f"it lacks {why}" if isinstance(error, KeyError) else why
+        raise FileFormatError(
+            f"{path} must be a whole file of a checkpoint, got a damaged one ({why}): delete "
+            f"{path.parent} to compress anew, or pass another `checkpoint`."
+        ) from None
 
 
 def _digest(problem: Problem, options: Any) -> str:

@@ -21,15 +21,16 @@ from bitvec.compression import booster_family, boosters, families, joint_trees, 
 from bitvec.compression.booster_family import BoosterRecipe
 from bitvec.compression.boosters import LIBRARIES, RANDOM, Setting
 from bitvec.compression.budget import Budget
+from bitvec.compression.candidate_recipes import Candidate
 from bitvec.compression.families import ForestRecipe, TreeRecipe
 from bitvec.compression.front import Front, Point
 from bitvec.compression.joint_trees import TrainedRecipe
-from bitvec.compression.kept_points import recipe_of, record_of
+from bitvec.compression.kept_points import kept_in, recipe_of, record_of
 from bitvec.compression.lessons import Lessons, lowered
 from bitvec.compression.model_costs import table_bytes
 from bitvec.compression.storage import STORAGES, Storage
 from bitvec.core.source import Source
-from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
 from bitvec.runtime.train.monotone import Monotone
 
 compress_module = import_module("bitvec.compression.compress")
@@ -197,6 +198,41 @@ def test_a_killed_run_goes_on(regressor: Any, tmp_path: Any, monkeypatch: Any) -
     assert finished.items() < after.items()
     with pytest.raises(InputError, match="this very compression"):
         bitvec.compress(regressor, *numbers(), budget=257, checkpoint=folder)
+
+
+def damage_cases() -> dict[str, tuple[str, bytes]]:
+    listed = {"recipe": "r", "file": "a-0.safetensors", "loss": "1", "again": None}
+    return {
+        "half a file of the run": ("run.json", b'{"dig'),
+        "a list for the run": ("run.json", b"[]"),
+        "no digest": ("run.json", b"{}"),
+        "half a list": ("a.json", b'[{"recipe": "r"'),
+        "bytes for a list": ("a.json", b"\xff\xfe"),
+        "a number for a list": ("a.json", b"3"),
+        "words for records": ("a.json", b'["a"]'),
+        "no recipe": ("a.json", json.dumps([listed | {"again": "r"}]).encode()),
+        "an unknown recipe": ("a.json", json.dumps([listed | {"again": {"kind": 3}}]).encode()),
+        "no loss": ("a.json", json.dumps([listed | {"loss": None}]).encode()),
+        "half a forest": ("a-0.safetensors", b"\x10\x00"),
+        "no forest": ("a-0.safetensors", b""),
+    }
+
+
+@pytest.mark.parametrize("case", damage_cases())
+def test_a_damaged_checkpoint_is_told_in_a_sentence(
+    regressor: Any, tmp_path: Any, case: str
+) -> None:
+    given = task_of(regressor, *numbers())
+    kept = kept_in(tmp_path / "kept", given, "options")
+    kept.save("a", [Candidate("r", regressor, 1.0, None)])
+    assert kept_in(tmp_path / "kept", given, "options").load("a")
+    name, content = damage_cases()[case]
+    (kept.folder / name).write_bytes(content)
+    said = "must be a whole file of a checkpoint, got a damaged one .*: delete .* or pass another"
+    with pytest.raises(FileFormatError, match=said) as told:
+        kept_in(tmp_path / "kept", given, "options").load("a")
+    assert "\n" not in str(told.value)
+    assert str(tmp_path / "kept") in str(told.value)
 
 
 @pytest.mark.full

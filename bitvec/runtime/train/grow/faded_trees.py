@@ -19,9 +19,9 @@ def faded(
 ) -> tuple[Bool[Array, " n_trees"], Float64[Array, " n_outputs"]]:
     """Return which trees to drop, whole rounds of them, and what raw scores lack by it on average.
 
-    The rounds of the least variance on some rows are dropped, as long as the root of the sum of
-    their variances stays below `FADED` of the deviation of what all trees together answer. Where
-    trees do not add to the outputs in turn, none is.
+    The rounds of the least variance on some rows are dropped, as long as the deviation of their sum
+    stays below `FADED` of that of what all trees together answer. Where trees do not add to the
+    outputs in turn, none is.
 
     Parameters
     ----------
@@ -39,18 +39,24 @@ def faded(
     if a_round > 1 and (in_turn is None or not np.array_equal(in_turn, np.arange(n) % k)):
         return np.zeros(n, bool), lacks
     weighted = v * reached.weight[:, None]
-    mean, variance = np.zeros((n, v.shape[1])), np.zeros(n)
-    for tree in range(n):
-        part = weighted[reached.leaf[tree]]
-        mean[tree], variance[tree] = part.mean(axis=0), part.var(axis=0).sum()
-    by_round = variance.reshape(-1, a_round).sum(axis=1)
-    order = np.argsort(by_round, kind="stable")
-    whole = (reached.raw(v) * reached.divisor).var(axis=0).sum()
-    n_dropped = int(np.sum(np.cumsum(by_round[order]) <= FADED**2 * whole))
-    drop = np.zeros(len(by_round), bool)
-    drop[order[:n_dropped]] = True
-    drop = np.repeat(drop, a_round)
-    lost = mean[drop]
-    if v.shape[1] == 1 and k > 1:
-        lost = lost.reshape(-1, k)
-    return drop, lost.sum(axis=0) / reached.divisor
+
+    def answers(number: int) -> Array:
+        found = np.zeros((reached.leaf.shape[1], k))
+        for tree in range(number * a_round, (number + 1) * a_round):
+            part = weighted[reached.leaf[tree]]
+            found[:, slice(None) if part.shape[1] == k else [tree % k]] += part
+        return found
+
+    variance = np.array([_variance(answers(number)) for number in range(n // a_round)])
+    limit = FADED**2 * _variance(reached.raw(v) * reached.divisor)
+    drop, lost = np.zeros(len(variance), bool), np.zeros((reached.leaf.shape[1], k))
+    for number in np.argsort(variance, kind="stable").tolist():
+        more = lost + answers(number)
+        if _variance(more) > limit:
+            break
+        drop[number], lost = True, more
+    return np.repeat(drop, a_round), lost.mean(axis=0) / reached.divisor
+
+
+def _variance(scores: Array) -> float:
+    return float(scores.var(axis=0).sum())

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from bitvec.core.arrays import Array
 from bitvec.core.shape_annotations import Float64
@@ -15,8 +16,9 @@ from bitvec.runtime.train.grow.loss_derivatives import derivatives
 from bitvec.runtime.train.retrain.objective import Objective
 
 OF_NODES = ("feature", "cut", "left", "right", "missing_right", "goes_right")
-STEPS = 8
-"""Newton steps toward a constant."""
+STEPS, LONGEST_STEP, SMALLEST_STEP = 30, 2.0, 1e-4
+"""Newton steps toward a constant, at most; the longest of a log loss, and the shortest, as a part
+of the constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,8 @@ class Growth:
         Columns and rows that a tree sees.
     """
 
-    leaves: int = 31
-    rate: float = 0.1
+    leaves: int = 16
+    rate: float = 0.15
     rows: float = 20.0
     ridge: float = 1.0
     column_share: float = 0.8
@@ -68,7 +70,7 @@ def rounds(
     growth: Growth,
     *,
     vectors: bool,
-    seed: int,
+    seed: tuple[int, ...],
     shift: Float64[Array, " n_outputs"] | None = None,
 ) -> Iterator[list[NewTree]]:
     """Yield rounds of trees without end, and add what they answer to `raw`, which is changed.
@@ -115,11 +117,35 @@ def rounds(
 def constant(
     goal: Objective, raw: Float64[Array, "n_rows n_outputs"], rows: Rows
 ) -> Float64[Array, " n_outputs"]:
-    """Return what, added to all raw scores, makes the loss about least: a few Newton steps."""
-    found, weight = np.zeros(raw.shape[1]), rows.weight / rows.weight[rows.weight > 0].mean()
+    """Return what, added to all raw scores, makes the loss about least.
+
+    Newton steps, bounded and halved until the loss falls: whole ones may run away from a start that
+    is far from the rows.
+    """
+    weight = rows.weight / rows.weight.sum()
+    counted = np.flatnonzero(weight > 0)
+    raw, target, weight = raw[counted], rows.target[counted], weight[counted]
+
+    def loss(shift: Array) -> float:
+        with torch.no_grad():
+            losses = goal.losses(torch.tensor(raw + shift), torch.tensor(target))
+            return float(weight @ losses.numpy())
+
+    found = np.zeros(raw.shape[1])
+    least = loss(found)
+    most = LONGEST_STEP if goal.is_likelihood else np.inf
     for _ in range(STEPS):
-        both = weight @ derivatives(goal, raw + found, rows.target)
-        found -= both[: len(found)] / (both[len(found) :] + 1.0)
+        both = weight @ derivatives(goal, raw + found, target)
+        step = np.clip(-both[: len(found)] / (both[len(found) :] + 1 / len(raw)), -most, most)
+        now = loss(found + step)
+        while not now <= least and np.any(np.abs(step) > SMALLEST_STEP * np.abs(found)):
+            step /= 2
+            now = loss(found + step)
+        if not now < least:
+            break
+        found, least = found + step, now
+        if np.all(np.abs(step) <= SMALLEST_STEP * np.abs(found)):
+            break
     return found
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.shape_annotations import Float64
+from bitvec.runtime.predict.cpu.compiling import kernel
 from bitvec.runtime.train.grow.loss_derivatives import derivatives
 from bitvec.runtime.train.retrain.leaf_design import LeafDesign
 from bitvec.runtime.train.retrain.objective import Objective
@@ -36,7 +39,7 @@ def refreshed(
     v = forest.leaves.v.astype(np.float64)
     n_rows, n_outputs = reached.leaf.shape[1], reached.n_outputs
     raw = np.tile(forest.output.base_score.astype(np.float64), (n_rows, 1))
-    named, width = reached.output, reached.width
+    named = reached.output
     ptr = forest.bitvectors.leaf_ptr
     rounds = max(forest.n_trees / (1 if named is None else n_outputs), 1)
     rate = min(1.0, REACH / rounds)
@@ -49,16 +52,51 @@ def refreshed(
         if both is None or output is None or output in seen:
             both, seen = derivatives(goal, raw, target) * weight[:, None], set()
         seen.add(output)
-        which = range(n_outputs) if output is None else [output]
-        own, n = leaf - at.start, at.stop - at.start
-        for place, k in enumerate(which):
-            G = np.bincount(own, both[:, k], n)
-            H = np.bincount(own, both[:, n_outputs + k], n)
-            factor = reached.weight[at.start] / reached.divisor[k]
-            step = -rate * G / (H + RIDGE) / factor
-            mean = both[:, n_outputs + k].mean()
-            share = np.divide(H, H + pull * mean, out=np.zeros(n), where=H > 0)
-            column = v[at, place if width > 1 else 0]
-            column += share * (step - column)
-            raw[:, k] += factor * column[own]
+        outputs = np.arange(n_outputs) if output is None else np.array([output])
+        factor = reached.weight[at.start] / reached.divisor[outputs]
+        _refresh(both, outputs, leaf - at.start, v[at], raw, factor, rate, RIDGE, pull)
     return v, raw
+
+
+@kernel
+def _refresh(
+    both: Any,
+    outputs: Any,
+    leaf: Any,
+    v: Any,
+    raw: Any,
+    factor: Any,
+    rate: float,
+    ridge: float,
+    pull: float,
+) -> None:
+    """Give a tree new leaf vectors, and add what it answers to the raw scores.
+
+    Parameters
+    ----------
+    both : float64, (n_rows, 2 n_outputs)
+        First derivatives, then second ones.
+    outputs : int64, (width,)
+        That the tree adds to.
+    leaf : int64, (n_rows,)
+    v : float64, (n_leaves, width)
+    raw : float64, (n_rows, n_outputs)
+    factor : float64, (width,)
+        Of a leaf value in raw scores.
+    rate, ridge, pull : float
+    """
+    n_rows, n_outputs = raw.shape
+    for place in range(len(outputs)):
+        k = outputs[place]
+        G, H, total = np.zeros(len(v)), np.zeros(len(v)), 0.0
+        for row in range(n_rows):
+            G[leaf[row]] += both[row, k]
+            H[leaf[row]] += both[row, n_outputs + k]
+            total += both[row, n_outputs + k]
+        for one in range(len(v)):
+            if H[one] > 0.0:
+                step = -rate * G[one] / (H[one] + ridge) / factor[place]
+                share = H[one] / (H[one] + pull * total / n_rows)
+                v[one, place] += share * (step - v[one, place])
+        for row in range(n_rows):
+            raw[row, k] += factor[place] * v[leaf[row], place]

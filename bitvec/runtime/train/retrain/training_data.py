@@ -132,14 +132,19 @@ def _weights(sample_weight: Any, n_rows: int, name: str) -> Array:
         weight = np.asarray(sample_weight)
     except ValueError:  # rows of several lengths
         weight = np.zeros(0, object)
-    fits = weight.dtype.kind in "biuf" and weight.shape == (n_rows,) and not np.any(weight < 0)
-    with np.errstate(over="ignore"):
-        fits = fits and bool(np.isfinite(weight.sum(dtype=np.float64)))
-    if not fits:
+    must = f"`{name}` must hold {n_rows} weights that are not negative and have a finite sum, got "
+    if weight.dtype.kind not in "biuf" or weight.shape != (n_rows,):
         raise InputError(
-            f"`{name}` must hold {n_rows} weights that are not negative and have a finite sum, "
-            f"got dtype {weight.dtype} and shape {weight.shape}: pass one number for each row."
+            f"{must}dtype {weight.dtype} and shape {weight.shape}: pass one number for each row."
         )
+    bad = np.flatnonzero(~((weight >= 0) & (weight < np.inf)))
+    if bad.size:
+        raise InputError(
+            f"{must}{weight[bad[0]]} at row {bad[0]}: give it 0 to leave the row out, or mend it."
+        )
+    with np.errstate(over="ignore"):
+        if not np.isfinite(weight.sum(dtype=np.float64)):
+            raise InputError(f"{must}an infinite one: divide all weights by their largest.")
     return weight.astype(np.float64)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -26,19 +26,23 @@ from bitvec.runtime.train.retrain.leaf_design import LeafDesign
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.training_data import Data
 from bitvec.runtime.train.update import anchored_leaves
-from bitvec.runtime.train.update.forest_blend import Member, weights
+from bitvec.runtime.train.update.forest_blend import ALONE, Member, Start, weights
 from bitvec.runtime.train.update.update_choice import Choice
 from bitvec.runtime.train.update.update_result import Trial
 from bitvec.runtime.train.update.update_run import Run
 
-ROUNDS, EVERY, PATIENCE = 100, 2, 16
-"""Rounds at most, by default; after how many they are judged; and for how many no better."""
+ROUNDS, EVERY, PATIENCE, FIRST = 60, 2, 10, 10
+"""Rounds at most, by default; after how many they are judged; for how many no better; and after how
+many first, of trees that stand alone."""
 PULLS = (300.0, 30.0, 0.0)
 """Under which old leaves are refreshed, in rows."""
-SHARES = (0.0, 1.0, 0.5)
-"""Parts of old answers behind which new trees are grown."""
-SMALL, LEAST, MOST = 8, 4, 64
-"""Leaves of small trees, and least and most of the others, which are of the size of the old."""
+HOPELESS = 4.0
+"""Standard errors behind trees grown alone on the new rows, after as many rounds, at which trees on
+other rows are given up."""
+LEAST, MOST, FEW, FEWER = 4, 64, 16, 8
+"""Least and most leaves of new trees, which else are of the size of the old. Behind refreshed
+leaves and behind the forest as it was trees are smaller: less is left to be learned, and members of
+a blend gain by being unlike each other."""
 BLEND = "a blend"
 STAGE = "trees"
 
@@ -78,6 +82,7 @@ class Scene:
     rows: Rows
     n_judged: int
     reached: Callable[[], LeafDesign]
+    started: dict[Start, tuple[Array, Array, Array]] = field(default_factory=dict)
 
     @property
     def table(self) -> LeafDesign:
@@ -147,29 +152,28 @@ class Growing:
 
     def members(self) -> list[Member]:
         """Return all that are tried, the forest as it was first."""
-        old = self.forest.leaves.v.astype(np.float64)
-        sizes = [Growth(leaves=self._leaves())]
-        if sizes[0].leaves > SMALL:
-            sizes.append(Growth(leaves=SMALL))
-        last = len(self.mixes) - 1
-        scene = self.scene
-        found = [self._member(scene, 1.0, np.nan, last, None)]
-        found += [self._member(scene, 1.0, pull, last, None) for pull in PULLS if old.size]
-        pull = max(found, key=lambda member: member.score).pull
-        for share in SHARES if old.size else SHARES[:1]:
-            for growth in sizes:
-                if time.monotonic() < self.deadline:
-                    under = pull if share == 1 else np.nan
-                    found.append(self._member(scene, share, under, last, growth))
+        last, scene = len(self.mixes) - 1, self.scene
+        found = [self._member(scene, Start(), last, None)]
+        if self.forest.leaves.v.size:
+            found += [self._member(scene, Start(pull), last, None) for pull in PULLS]
+        best = max(found[1:], key=lambda member: member.score, default=found[0])
+        growth, few, fewer = (Growth(leaves=self._leaves(most)) for most in (MOST, FEW, FEWER))
+        alone = self._member(scene, ALONE, last, growth)
+        found.append(alone)
+        behind = ((Start(), fewer), (best.start, few))
+        for start, smaller in behind if self.forest.leaves.v.size else ():
+            if time.monotonic() < self.deadline:
+                member = self._member(scene, start, last, smaller)
+                found += [member] if member.rounds else []
         for number, mix in enumerate(self.mixes[:-1]):
             if time.monotonic() < self.deadline:
                 wide = self._scene(mix.fit, self.held_out)
-                found.append(self._member(wide, 0.0, np.nan, number, sizes[0]))
+                found.append(self._member(wide, ALONE, number, growth, rival=alone.early))
         return found
 
-    def _leaves(self) -> int:
+    def _leaves(self, most: int) -> int:
         sizes = np.diff(self.forest.bitvectors.leaf_ptr)
-        return int(np.clip(sizes.max(initial=LEAST), LEAST, MOST))
+        return int(np.clip(sizes.max(initial=LEAST), LEAST, most))
 
     @cached_property
     def scene(self) -> Scene:
@@ -182,7 +186,7 @@ class Growing:
         if not np.array_equal(every.X, seen.X, equal_nan=True):
             return self._scene(every, None)
         rows = replace(self.scene.rows, weight=every.weight)
-        return replace(self.scene, data=every, rows=rows, n_judged=0)
+        return Scene(every, rows, 0, self.scene.reached)
 
     def _scene(self, fit: Data, judged: Data | None) -> Scene:
         data, n = fit, 0
@@ -198,54 +202,74 @@ class Growing:
         return Scene(data, Rows(columns, data.target, data.weight), n, reached)
 
     def _member(
-        self, scene: Scene, share: float, pull: float, mix: int, growth: Growth | None
+        self,
+        scene: Scene,
+        start: Start,
+        mix: int,
+        growth: Growth | None,
+        *,
+        rival: Array | None = None,
     ) -> Member:
+        """Return what becomes of a start; it is given up early if it is far behind a rival."""
         began, n = time.monotonic(), scene.n_judged
-        v, raw, shift = self._start(scene, share, pull)
+        v, raw, shift = self._started(scene, start)
         held = raw[-n:].copy()
-        score, at = self.choice.score_of(held), 0
+        score, at, first, early = self.choice.score_of(held), 0, 0, None
+        if start.alone:
+            score, first = -np.inf, FIRST
         made: list[list[NewTree]] = []
-        if growth is not None:
-            score = score if share > 0 else -np.inf
-            for number, trees in enumerate(self._rounds(scene, raw, shift, growth), start=1):
-                made.append(trees)
-                is_last = number == self.most or time.monotonic() > self.deadline
-                if number % EVERY == 0 or is_last:
-                    now = self.choice.score_of(raw[-n:])
-                    if now > score or (share == 0 and at == 0):
-                        score, at, held = now, number, raw[-n:].copy()
-                if is_last or number - at >= PATIENCE:
+        grown = () if growth is None else self._rounds(scene, start, mix, growth, raw, shift)
+        for trees in grown:
+            made.append(trees)
+            number = len(made)
+            is_last = number == self.most or time.monotonic() > self.deadline
+            if (number >= first and number % EVERY == 0) or is_last:
+                now = self.choice.score_of(raw[-n:])
+                if now > score or (start.alone and at == 0):
+                    score, at, held = now, number, raw[-n:].copy()
+            if number == first:
+                early = raw[-n:].copy()
+                if rival is not None and self.choice.errors_behind(early, rival) > HOPELESS:
                     break
+            if is_last or number - max(at, first) >= PATIENCE:
+                break
         seconds = time.monotonic() - began
-        return Member(share, pull, mix, growth, v, tuple(made[:at]), held, score, seconds)
+        return Member(start, mix, growth, v, tuple(made[:at]), held, early, score, seconds)
 
-    def _start(self, scene: Scene, share: float, pull: float) -> tuple[Array, Array, Array]:
+    def _started(self, scene: Scene, start: Start) -> tuple[Array, Array, Array]:
         """Return old leaves, raw scores of the rows, and what of these is in no tree."""
+        if start not in scene.started:
+            scene.started[start] = self._computed_start(scene, start)
+        v, raw, shift = scene.started[start]
+        return v, raw.copy(), shift
+
+    def _computed_start(self, scene: Scene, start: Start) -> tuple[Array, Array, Array]:
         base = self.forest.output.base_score.astype(np.float64)
         old = self.forest.leaves.v.astype(np.float64)
-        if share == 0:
+        if start.alone:
             raw = np.tile(base, (len(scene.data), 1))
             shift = constant(self.goal, raw, scene.rows)
             return np.zeros_like(old), raw + shift, shift
-        if np.isnan(pull):
-            raw = scene.table.raw(old) + base
-        else:
-            data = scene.data
-            old, raw = refreshed(
-                self.forest, scene.table, self.goal, data.target, data.weight, pull
-            )
-        return share * old, base + share * (raw - base), np.zeros_like(base)
+        if start.pull is None:
+            return old, scene.table.raw(old) + base, np.zeros_like(base)
+        data = scene.data
+        old, raw = refreshed(
+            self.forest, scene.table, self.goal, data.target, data.weight, start.pull
+        )
+        return old, raw, np.zeros_like(base)
 
     def _rounds(
-        self, scene: Scene, raw: Array, shift: Array, growth: Growth
+        self, scene: Scene, start: Start, mix: int, growth: Growth, raw: Array, shift: Array
     ) -> Iterator[list[NewTree]]:
+        """Yield rounds, whose rows and columns are drawn in another way for each start and mix."""
+        seed = (self.seed, mix, int(start.alone), int(start.pull is None))
         return rounds(
-            self.goal, scene.rows, raw, growth, vectors=self.vectors, seed=self.seed, shift=shift
+            self.goal, scene.rows, raw, growth, vectors=self.vectors, seed=seed, shift=shift
         )
 
     def offered(self, members: list[Member]) -> Grown:
         """Offer the best blend to the choice, and return it."""
-        share = weights(members, self.choice.score_of)
+        share = weights(members, self.choice)
         blend = [(members[k], float(share[k])) for k in np.flatnonzero(share)]
         found = self._forest(blend, self.scene)
         self.choice.consider(found.forest, STAGE, len(blend), len(members))
@@ -259,10 +283,10 @@ class Growing:
             if time.monotonic() > self.deadline:
                 return None
             scene = scenes(member.mix)
-            v, raw, shift = self._start(scene, member.share, member.pull)
+            v, raw, shift = self._started(scene, member.start)
             made: tuple[list[NewTree], ...] = ()
             if member.growth is not None and member.rounds:
-                rounds_ = self._rounds(scene, raw, shift, member.growth)
+                rounds_ = self._rounds(scene, member.start, member.mix, member.growth, raw, shift)
                 made = tuple(next(rounds_) for _ in member.rounds)
             again.append((replace(member, v=v, rounds=made), weight))
         return self._forest(again, scenes(len(self.mixes) - 1))
@@ -295,7 +319,7 @@ class Growing:
         """Return what was tried, the blend last."""
         tried = [
             Trial(
-                member.recipe, member.pull, self.mixes[member.mix].replay, len(member.rounds),
+                member.recipe, member.start.told, self.mixes[member.mix].replay, len(member.rounds),
                 0 if member.growth is None else self.most, member.score, member.seconds,
             )
             for member in members[1:]

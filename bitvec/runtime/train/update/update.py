@@ -97,7 +97,7 @@ def update(
         Of the joint training; by default one for 50 rows, from 60 to 120.
     grow : bool or int
         Whether trees may be added and faded ones dropped, in place of the joint training: True, or
-        the most rounds of new trees that a candidate may have, 100 by default. Of sums of trees.
+        the most rounds of new trees that a candidate may have, 60 by default. Of sums of trees.
     refit : bool
         Whether the chosen recipe is fitted once more to all rows, if a share was held out.
     budget : float, optional
@@ -130,10 +130,10 @@ def update(
     `anchored_training`).
 
     Where the forest may grow, they are instead: old leaves refreshed tree by tree under pulls; new
-    trees of the size of the old ones, and small ones, alone, behind the refreshed ones and behind
-    half of the old ones, as many rounds as the rows held out want; and with replayed rows that may
-    be dropped, new trees fitted to these too. Their best mean (see `forest_blend`) is the
-    candidate: old leaves are scaled and added, new trees stand behind them.
+    trees, as many rounds as the rows held out want, alone, behind the forest as it was and behind
+    the best refreshed leaves; and with replayed rows that may be dropped, new trees fitted to these
+    too. A mean of those that the rows held out cannot tell from the best (see `forest_blend`) is
+    the candidate: old leaves are scaled and added, new trees stand behind them.
 
     Examples
     --------

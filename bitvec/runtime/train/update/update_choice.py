@@ -15,6 +15,8 @@ from bitvec.runtime.train.retrain.training_data import Data
 
 ERRORS = 0.5
 """Paired standard errors that the gain of the best candidate must exceed."""
+RUNS = 8
+"""Runs of consecutive rows held out, whose means tell how far scores are from chance."""
 LEAST = 10
 """Rows held out at least: the spread of fewer says nothing."""
 
@@ -98,6 +100,26 @@ class Choice(Selection):
         raw = raw.astype(self.start.output.dtype, copy=False)
         return self._mean(self._scores(raw)) if self._measure is None else self._measure(raw)
 
+    def errors_behind(self, raw: Array, better: Array) -> float:
+        """Return by how many standard errors raw scores are worse than others, inf if unknown.
+
+        The error is that of the means of `RUNS` runs of consecutive rows: rows that are near in
+        time are alike, and would tell too small a one.
+        """
+        if self._measure is not None:
+            return 0.0 if self.score_of(raw) >= self.score_of(better) else np.inf
+        raw, better = (one.astype(self.start.output.dtype, copy=False) for one in (raw, better))
+        counted = np.flatnonzero(self._weight > 0)
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = self._scores(better) - self._scores(raw)
+            runs = [run for run in np.array_split(counted, RUNS) if run.size]
+            means = [np.average(gap[run], weights=self._weight[run]) for run in runs]
+            error = np.std(means, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else 0.0
+            behind = self._mean(gap)
+        if behind <= 0:
+            return 0.0
+        return float(behind / error) if 0 < error < np.inf else np.inf
+
     @property
     def has_enough_rows(self) -> bool:
         """True if enough rows are held out to choose by."""
@@ -112,8 +134,6 @@ class Choice(Selection):
             return self.best
         if not np.isfinite(self.start_score):
             return self.best
-        gain = self._best_scores - self._start_scores
-        mean = self._mean(gain)
-        variance = self._mean((gain - mean) ** 2)
-        clear = mean > ERRORS * np.sqrt(variance / self._n_effective)
+        gain = self._mean(self._best_scores - self._start_scores)
+        clear = gain > ERRORS * self._paired_error(self._best_scores)
         return self.best if clear else self.start

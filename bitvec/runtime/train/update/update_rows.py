@@ -17,6 +17,8 @@ from bitvec.runtime.train.retrain.training_data import Data
 
 TRIED = (1.0, 0.0)
 """Weights of replayed rows that are tried where newest rows are to choose."""
+LARGEST = 1e75
+"""Size of a number to be predicted: squares of its squared errors are finite."""
 REPLAY = ("replay[0]", "replay[1]", "replay[2]")
 
 
@@ -87,6 +89,9 @@ def read(
         raise InputError("`y` must hold a label for each row of X, got None: pass the labels.")
     new = training_data.read(forest, X, y, sample_weight)
     old, weights = _replayed(forest, replay, replay_weight)
+    for data, name in ((new, "y"), (old, REPLAY[1])):
+        if data is not None and not forest.output.is_classifier:
+            _require_size(forest, data.target, name)
     weighted = _class_weights(forest, class_weight, new)
     share = float(validation) if isinstance(validation, (int, float, np.number)) else None
     if share is None:
@@ -108,6 +113,17 @@ def read(
         for weight in weights
     )
     return UpdateRows(new, mixes, weighted(held_out), held_out.weight, kept)
+
+
+def _require_size(forest: Forest, target: Array, name: str) -> None:
+    """Refuse numbers whose squares, or whose sums of leaves, may overflow."""
+    most = min(float(np.finfo(forest.output.dtype).max) / 4, LARGEST)
+    found = np.abs(target).max(initial=0)
+    if found > most:
+        raise InputError(
+            f"`{name}` must be at most {most:.3g} in size for a forest of {forest.output.dtype} "
+            f"scores, got {found:.3g}: divide all of y by a number, and fit the forest anew."
+        )
 
 
 def _replayed(forest: Forest, replay: Any, weight: Any) -> tuple[Data | None, tuple[float, ...]]:

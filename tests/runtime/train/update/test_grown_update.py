@@ -9,6 +9,7 @@ from retraining import grown
 
 import bitvec
 from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.runtime.train.update.grown_update import FIRST
 
 lightgbm = pytest.importorskip("lightgbm")
 
@@ -129,6 +130,14 @@ def test_rows_of_weight_0_do_not_count_and_weights_have_no_unit(drifted):
     assert same_forest(wide.forest, less.forest)
 
 
+def test_classes_of_weight_0_do_not_choose(drifted):
+    forest, _, (X, y) = drifted
+    order = np.argsort(y, kind="stable")
+    by = (X[order], y[order])
+    found = bitvec.update(forest, X, y, validation=by, class_weight={0: 0.0, 1: 1.0}, grow=5)
+    assert found.updated
+
+
 def test_rows_given_to_choose_by_are_not_trained_on(drifted):
     forest, _, (X, y) = drifted
     by = (X[500:], y[500:])
@@ -148,6 +157,23 @@ def test_old_rows_are_learned_where_they_still_hold():
     )  # fmt: skip
     assert found.chosen.replay == 1
     assert {trial.replay for trial in found.tried[1:]} == {0, 1}
+
+
+def test_old_rows_that_hold_no_more_are_given_up_early(drifted):
+    forest, _, (X, y) = drifted
+    found = bitvec.update(forest, X, y, replay=(X[:, ::-1], 1 - y), replay_weight="auto", grow=40)
+    old = [trial for trial in found.tried if trial.replay == 1]
+    assert [trial.step for trial in old] == [FIRST]
+    assert old[0].score < found.score
+    assert found.chosen.replay == 0
+
+
+def test_trees_are_of_several_sizes(drifted):
+    _, (Z, z), (X, y) = drifted
+    forest = bitvec.convert(booster(Z, z, num_leaves=32, min_data_in_leaf=2))
+    recipes = {trial.recipe for trial in bitvec.update(forest, X, y, grow=10).tried}
+    sizes = {8: " behind the old ones", 16: " behind the old ones", 32: " alone"}
+    assert {f"trees of {n} leaves{where}" for n, where in sizes.items()} <= recipes
 
 
 def test_replayed_rows_of_one_weight_are_learned_beside_the_new_ones(drifted):

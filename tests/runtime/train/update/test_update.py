@@ -14,6 +14,7 @@ from retraining import grown
 import bitvec
 from bitvec.core.kernels import box
 from bitvec.core.node_tests import Kind
+from bitvec.core.to_float32 import narrow_scores
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.retrain.leaf_charts import FreeLeaves
@@ -309,8 +310,40 @@ BAD = {
     "no steps": ({"steps": 0}, "`steps` must be"),
     "metrics by name": ({"metrics": ["auc"]}, "`metrics` must map"),
     "no progress": ({"progress": 3}, "`progress` must be"),
+    "a weight below 0": (
+        {"sample_weight": np.where(np.arange(900) == 7, -1.0, 1.0)},
+        "`sample_weight` must .* not negative .* got -1.0 at row 7: give it 0",
+    ),
+    "a weight that is no number": (
+        {"sample_weight": np.where(np.arange(900) == 3, np.nan, 1.0)},
+        "got nan at row 3",
+    ),
+    "weights of an infinite sum": ({"sample_weight": np.full(900, 1e308)}, "divide all weights"),
+    "a weight for no row": ({"sample_weight": np.ones(3)}, r"dtype float64 and shape \(3,\)"),
+    "a weight below 0 of an old row": (
+        {"replay": (np.zeros((2, 4)), np.zeros(2, int), [1.0, -2.0])},
+        r"`replay\[2\]` must .* got -2.0 at row 1",
+    ),
     "too few rows": ({"X": np.zeros((2, 4)), "y": np.zeros(2, int)}, "rows of positive weight"),
 }
+
+
+@pytest.mark.parametrize(("dtype", "size"), [(np.float32, 1e38), (np.float64, 1e76)])
+@pytest.mark.parametrize("grow", [False, 5])
+def test_numbers_whose_leaves_or_squares_may_overflow_are_refused(dtype, size, grow):
+    X = np.random.default_rng(0).normal(size=(200, 1)).astype(dtype)
+    y = X[:, 0].astype(np.float64)
+    stump = bitvec.Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [-1.0, 1.0])
+    stump = narrow_scores(stump) if dtype is np.float32 else stump
+    given = {"grow": grow, "steps": 2}
+    with pytest.raises(InputError, match=r"`y` must be at most .*: divide all of y by a number"):
+        bitvec.update(stump, X, np.clip(y, -1, 1) * size, **given)
+    with pytest.raises(InputError, match=r"`replay\[1\]` must be at most"):
+        bitvec.update(stump, X, y, replay=(X, np.clip(y, -1, 1) * size), **given)
+    with np.errstate(over="raise", invalid="raise"):
+        found = bitvec.update(stump, X, np.clip(y, -1, 1) * size / 100, **given)
+    assert found.updated
+    assert np.isfinite(found.after["rmse"])
 
 
 @pytest.mark.parametrize("case", BAD)
