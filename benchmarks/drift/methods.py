@@ -284,7 +284,7 @@ class RiverForest:
     @property
     def leaves(self) -> int:
         """Number of leaves."""
-        return sum(getattr(member.model, "n_leaves", 0) or 0 for member in self.model)
+        return sum(member.n_leaves for member in self.model)
 
 
 UPDATE, UPDATE_WINDOW = "bitvec.update", "bitvec.update, may replay the window"
