@@ -174,7 +174,7 @@ def command(
         elif as_json:
             _print_columns(predict, row_files.columns(answers))
         else:
-            streamed = {".arrow": ".arrows"}.get(suffix or ".csv", suffix or ".csv")
+            streamed = ".arrows" if suffix == ".arrow" else suffix or ".csv"
             row_files.write(sys.stdout.buffer, streamed, answers)
 
 
