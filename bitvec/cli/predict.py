@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bitvec.cli import standard_input
 from bitvec.cli.given_files import readable, writable
 from bitvec.cli.shared_options import (
     as_command,
@@ -20,7 +20,6 @@ from bitvec.cli.shared_options import (
     header_option,
     out_option,
 )
-from bitvec.errors import InputError
 
 if TYPE_CHECKING:
     from bitvec.services.batch_predictor import BatchPredictor
@@ -136,7 +135,7 @@ def command(
     if processes > 1:
         process_copies.stay_single()
         sources = [str(source.absolute()) for source, _ in files]
-        known = process_copies.ahead(input_files.digest_of_state, sources)
+        known = process_copies.ahead(input_files.state_and_digest, sources)
         if options["n_jobs"] is None:
             options["n_jobs"] = 1
     from bitvec.services import part_files, row_files
@@ -163,10 +162,11 @@ def command(
         _tell(predict, n_rows, out, as_json=as_json)
         return
     with ExitStack() as stack:
+        read = partial(row_files.batches, inputs=predict.model.inputs, header=header, keep=keep)
         if data[0] == "-":
-            batches = stack.enter_context(_of_standard_input(predict, header))
+            batches = stack.enter_context(standard_input.batches(read))
         else:
-            batches = _batches(predict, readable(Path(data[0])), header)
+            batches = read(readable(Path(data[0])))
         answers = map(predict, batches)
         if out is not None:
             n_rows = row_files.save(out, answers, suffix=suffix)
@@ -176,12 +176,6 @@ def command(
         else:
             streamed = ".arrows" if suffix == ".arrow" else suffix or ".csv"
             row_files.write(sys.stdout.buffer, streamed, answers)
-
-
-def _batches(predict: BatchPredictor, source: Path, header: bool | None) -> Iterator[Any]:
-    from bitvec.services import row_files
-
-    return row_files.batches(source, predict.model.inputs, header=header, keep=predict.keep)
 
 
 def _tell(predict: BatchPredictor, n_rows: int, out: Path, *, as_json: bool) -> None:
@@ -205,53 +199,3 @@ def _facts(predict: BatchPredictor, n_rows: int) -> dict[str, Any]:
     while hasattr(predictor, "members"):  # of a composition, which all run alike
         predictor = predictor.members[0]
     return {"rows": n_rows, "outputs": predict.outputs, "engine": predictor.engine.name}
-
-
-@contextmanager
-def _of_standard_input(predict: BatchPredictor, header: bool | None) -> Iterator[Iterator[Any]]:
-    """Give the rows of standard input: an Arrow stream as it comes, others by way of a file."""
-    import shutil
-    import tempfile
-
-    from bitvec.services import row_files
-
-    stream: Any = None if sys.stdin is None else sys.stdin.buffer  # None where it is closed
-    head = b"" if stream is None else stream.read(6)
-    if not head:
-        raise InputError("standard input must hold rows, got nothing.")
-    if head.startswith(b"\xff\xff\xff\xff"):
-        whole: Any = io.BufferedReader(_Resumed(head, stream))
-        yield row_files.arrow_stream(whole, "standard input")
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / ("stdin.arrow" if head == b"ARROW1" else "stdin.csv")
-        try:
-            with path.open("wb") as held:
-                held.write(head)
-                shutil.copyfileobj(stream, held)
-        except OSError as error:
-            raise InputError(
-                f"standard input must fit into {folder}, got {error.strerror}: set TMPDIR to a "
-                "folder with room."
-            ) from error
-        try:
-            yield _batches(predict, path, header)
-        except InputError as error:
-            raise InputError(str(error).replace(str(path), "standard input")) from error
-
-
-class _Resumed(io.RawIOBase):
-    """A stream of which some bytes have been read."""
-
-    def __init__(self, head: bytes, rest: io.BufferedReader) -> None:
-        self._head, self._rest = head, rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        # `read1` waits for no more than there is.
-        got = self._head[: len(buffer)] or self._rest.read1(len(buffer))
-        self._head = self._head[len(got) :]
-        buffer[: len(got)] = got
-        return len(got)

@@ -15,7 +15,7 @@ from bitvec import api
 from bitvec.core.arrays import Array
 from bitvec.core.composition import Converted
 from bitvec.errors import BitvecError, InputError, needs
-from bitvec.runtime.predict.frames import as_frame, is_arrow
+from bitvec.runtime.predict.frames import as_frame, is_arrow, require_distinct
 from bitvec.services import row_files
 from bitvec.services.answer_columns import (
     AnyPredictor,
@@ -228,8 +228,7 @@ class BatchPredictor:
         select : callable
             Returns the frame of some of them, in its own library.
         """
-        if len(set(names)) < len(names):
-            raise InputError("`X` must have distinct column names: rename them.")
+        require_distinct(names)
         missing = [name for name in (*self.keep, *self.drop) if name not in names]
         if missing:
             known = ", ".join(map(repr, names[:8]))

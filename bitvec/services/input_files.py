@@ -43,7 +43,7 @@ def digest(path: str) -> str:
     return found.hexdigest()
 
 
-def digest_of_state(path: str) -> tuple[State, str]:
+def state_and_digest(path: str) -> tuple[State, str]:
     """Return the state of a file and then its digest."""
     before = state(path)
     return before, digest(path)
@@ -53,7 +53,7 @@ def find(patterns: Iterable[str], folder: Path | None = None) -> list[tuple[Path
     """Return the files that paths, folders and patterns name, and their names in the output.
 
     A folder stands for all files of rows below it, with their subfolders (Hive partitions too), but
-    for what is hidden: names that begin with a dot or an underscore, which Spark gives to others.
+    for names that begin with a dot or an underscore, which engines give to files of their own.
     Folders and patterns leave out what lies in `folder`, the output.
 
     Raises

@@ -110,7 +110,7 @@ def test_a_folder_is_predicted_part_by_part_by_processes(lake, tmp_path):
 def test_a_digest_of_an_earlier_state_of_a_file_is_not_taken(lake, tmp_path):
     model, rows, _ = lake
     source = str(write(rows[:5], tmp_path / "rows.parquet"))
-    known = input_files.digest_of_state(source)
+    known = input_files.state_and_digest(source)
     predict = bitvec.BatchPredictor(model)
     part = part_files.Part(source, "rows.parquet")
     out = str(tmp_path / "out")
@@ -166,6 +166,16 @@ def test_what_changed_since_is_refused(lake, tmp_path):
     assert len(read(out / "rows.parquet")) == 10
 
 
+def started(command: list[str], out: Path) -> tuple[subprocess.Popen[str], list[int]]:
+    """Start a run and return it with its processes once the first part is there."""
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while not list(out.glob("*.parquet")):
+        assert running.poll() is None
+        time.sleep(0.01)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text()
+    return running, [int(child) for child in children.split()]
+
+
 @pytest.mark.full
 def test_a_killed_process_is_one_sentence_and_loses_nothing(lake, tmp_path):
     model, rows, raw = lake
@@ -174,12 +184,8 @@ def test_a_killed_process_is_one_sentence_and_loses_nothing(lake, tmp_path):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "bitvec", "predict", str(model), str(tmp_path / "lake"),
                "-o", str(out), "--outputs", "raw", "--processes", "2"]  # fmt: skip
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while not list(out.glob("*.parquet")):
-        assert running.poll() is None
-        time.sleep(0.01)
-    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
-    os.kill(int(children[-1]), signal.SIGKILL)
+    running, children = started(command, out)
+    os.kill(children[-1], signal.SIGKILL)
     _, told = running.communicate(timeout=120)
     assert running.returncode == 2
     assert "got one that was killed" in told
@@ -372,12 +378,7 @@ def test_processes_end_with_the_one_that_began_them_and_the_run_goes_on(lake, tm
     out = tmp_path / "out"
     command = [sys.executable, "-m", "bitvec", "predict", str(model), str(tmp_path / "lake"),
                "-o", str(out), "--outputs", "raw,shap", "--processes", "2"]  # fmt: skip
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
-    while not list(out.glob("*.parquet")):
-        assert running.poll() is None
-        time.sleep(0.01)
-    begun = [int(child) for child in children.read_text().split()]
+    running, begun = started(command, out)
     assert len(begun) >= 2
     running.send_signal(sent)
     start = time.monotonic()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,14 @@ from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
 from bitvec.runtime.predict.code_books import listed
 from bitvec.runtime.predict.table_columns import Column, column, outside_stacklevel
+
+_DISTINCT = "`X` must have distinct column names: rename them."
+
+
+def require_distinct(names: Collection[str]) -> None:
+    """Raise InputError if two columns have one name."""
+    if len(set(names)) < len(names):
+        raise InputError(_DISTINCT)
 
 
 def as_frame(X: Any) -> Any:
@@ -33,7 +41,7 @@ def as_frame(X: Any) -> Any:
             ) from error
         return None
     except narwhals.exceptions.DuplicateError as error:
-        raise InputError("`X` must have distinct column names: rename them.") from error
+        raise InputError(_DISTINCT) from error
 
 
 def native_frame(X: Any, n_rows: int) -> Any:
@@ -54,8 +62,10 @@ def arrow_floats(
 ) -> ArrowFloats | None:
     """Return a table of pyarrow that holds floats without nulls where it is read, else None.
 
-    narwhals, which reads the others, takes as long to import as the rows of a file to predict.
+    narwhals, which reads all else, takes as long to import as the rows of a file to predict.
     """
+    if not is_arrow(table):
+        return None
     held = [table.column(place) for place in places]
     if (
         any(own.book is not None or own.domain is not None for own in columns)
@@ -174,9 +184,8 @@ def _name(label: Any) -> str:
 
 def _by_name(names: list[str], wanted: tuple[str, ...]) -> Sequence[int]:
     """Return where the wanted columns stand."""
+    require_distinct(names)
     place = {name: at for at, name in enumerate(names)}
-    if len(place) < len(names):
-        raise InputError("`X` must have distinct column names: rename them.")
     missing = [name for name in wanted if name not in place]
     if missing:
         raise InputError(

@@ -103,16 +103,15 @@ def open_table(X: Any, inputs: Inputs, dtype: np.dtype) -> Table:
             f"`X` must be a table of rows, got {type(X).__name__}: pass an array or a frame."
         )
     if not isinstance(X, Sequence) and not hasattr(X, "__array_interface__"):
-        of_arrow = is_arrow(X)
-        frame = X if of_arrow else as_frame(X)
+        frame = X if is_arrow(X) else as_frame(X)
         if frame is not None:
             # narwhals asks for its columns anew at each call.
-            labels = frame.column_names if of_arrow else frame.columns
+            labels = frame.column_names if is_arrow(X) else frame.columns
             places = column_places(labels, inputs)
             _require_shape((len(frame), len(places)), inputs)
             columns = columns_at(labels, places, inputs)
-            floats = arrow_floats(X, places, columns, dtype) if of_arrow else None
-            return floats or FrameTable(as_frame(X) if of_arrow else frame, places, columns, dtype)
+            floats = arrow_floats(frame, places, columns, dtype)
+            return floats or FrameTable(as_frame(frame), places, columns, dtype)
     if inputs.category_hashes and isinstance(X, Sequence):
         X = _array_of_objects(X)
     return _array(_as_array(X), inputs, dtype)

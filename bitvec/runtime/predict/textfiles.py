@@ -74,7 +74,8 @@ def text_tables(
     """Return what gives the rows of a .csv or .tsv file in parts, and the names of its columns.
 
     The file has been read once, in bounded memory, for what its columns hold; each call reads it
-    again, a part at a time: dataframes, or float64 matrices where there are no names.
+    again, a part at a time: dataframes, or float64 matrices where there are no names. Cells of
+    `text` stay text, null where missing; those of `verbatim` too, null where empty alone.
     """
     polars = require_polars(f"Reading {path}")
     separator = SEPARATORS[path.suffix.lower()]
