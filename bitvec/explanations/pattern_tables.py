@@ -5,7 +5,7 @@
             pattern[rows] = bits of the group's tests
             for slot in group:  total[target[slot], rows] += table[slot, pattern[rows]]
 
-With AVX-512 a table is in planes of 16 bits, of which 32 rows are looked up in registers at once.
+With AVX-512 a table is in planes of one or two bytes, looked up in registers for many rows at once.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, call-arg, unreachable"
@@ -33,12 +33,14 @@ from bitvec.explanations.pattern_vectors import (
     add_looked_up,
     fill_patterns,
 )
-from bitvec.runtime.predict.cpu.bitvector.grouped_values import table_places
+from bitvec.runtime.predict.cpu.bitvector.grouped_values import plane_bits, table_places
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 
 PATTERNS = 1 << MOST_BITS
 PLACES = np.array([table_places(bits) for bits in range(MOST_BITS + 1)])
 """Values of a slot's table, by the bits of its group."""
+PART = np.array([plane_bits(bits) // 8 for bits in range(MOST_BITS + 1)])
+"""Bytes of a value in each plane of it."""
 SPAN = 1 << 16
 """Values of tables that stay in the cache while rows pass."""
 ROWS = 1024
@@ -215,13 +217,17 @@ def fill_tables(
         given = room.background.found[:n_backgrounds], room.background.weight[:n_backgrounds]
         _add_group(g, groups, slots, trees, orders, size, given, size, room, table)
         if PLANES:
-            words, parts = table.view(np.uint16), plain.view(np.uint16)
+            parts, of_table, width = (
+                plain.view(np.uint8),
+                table.view(np.uint8),
+                PART[groups.bits[g]],
+            )
             for row in range(n_rows):
                 plain[:size] = table[room.offset[row] : room.offset[row] + size]
-                for plane in range(4):
-                    at = 4 * room.offset[row] + plane * places
+                for k in range(8):
+                    at = 8 * room.offset[row] + k // width * places * width + k % width
                     for p in range(size):
-                        words[at + p] = parts[4 * p + plane]
+                        of_table[at + p * width] = parts[8 * p + k]
 
 
 @kernel

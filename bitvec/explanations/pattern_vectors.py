@@ -36,7 +36,7 @@ binned column lies in [low, low + width)."""
 TEST = 3
 """Bytes of a test, its binned column apart."""
 PLANES = grouped_values.by_planes(MOST_BITS)
-"""True where values stand in planes of 16 bits, and are looked up in registers."""
+"""True where values stand in planes of bytes or words, and are looked up in registers."""
 
 
 @intrinsic

@@ -1,10 +1,10 @@
 """Values of oblivious trees in groups of 8, by the place at which a row leaves each tree.
 
 A row adds the 8 values of a group one after the other. Memory, for each group and each output that
-a leaf has: 8 tables of 2 ** d values. With AVX-512, small tables are planes of 16 bits of the
-values, looked up in registers for 32 rows at once. Where leaves have several values, those of one
-place stand side by side in whole registers, and are added to the sums of a row together. A group
-that lacks trees is filled up with values -0.0, which change no sum.
+a leaf has: 8 tables of 2 ** d values. With AVX-512, small tables are planes of 8 or 16 bits of the
+values, looked up in registers for 64 or 32 rows at once. Where leaves have several values, those of
+one place stand side by side in whole registers, and are added to the sums of a row together. A
+group that lacks trees is filled up with values -0.0, which change no sum.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -20,12 +20,11 @@ from bitvec.core.arrays import Array, unique_integers
 from bitvec.runtime.predict.cpu.bitvector.binned_trees import MOST_ROOM
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
-from bitvec.runtime.predict.cpu.target import vectors
+from bitvec.runtime.predict.cpu.target import has_byte_shuffle, vectors
 from bitvec.runtime.predict.cpu.vectors import (
     F32,
     F64,
     I8,
-    I16,
     I64,
     address,
     count,
@@ -49,7 +48,9 @@ LEAST_VECTOR = 3
 MOST_REGISTERS = 4
 """Registers of a row's sums that are added to together."""
 _PLANES_TO = 8
-"""Depth up to which a table is looked up in registers."""
+"""Depth up to which a table is looked up in registers, ..."""
+_WORDS_TO = 6
+"""... and by 16 bits at once: a plane of two registers is one instruction."""
 
 
 def place_bytes(depth: int) -> int:
@@ -179,21 +180,23 @@ def sums_at_once() -> int:
 
 
 def looked_up(builder, table, place, size, depth):
-    """Return the values at 64 places, row after row, from planes of 16 bits of them: words."""
-    planes, words = size // 2, vector(I16, 32)
+    """Return the values at 64 places, row after row, from planes of parts of them."""
+    bits = plane_bits(depth)
+    planes, lanes, at_once = 8 * size // bits, 512 // bits, LANES * bits // 512
+    parts = vector(ir.IntType(bits), lanes)
     # Joining planes takes elements from all quarters of a register: rows are put in its order.
-    order = np.arange(LANES).reshape(2, planes, 4, -1).swapaxes(1, 2).reshape(2, 32)
+    order = np.arange(LANES).reshape(at_once, planes, 4, -1).swapaxes(1, 2).reshape(at_once, lanes)
     found = []
-    for half in order.tolist():
-        index = builder.zext(shuffle(builder, place, place, half), words)
+    for some in order.tolist():
+        index = builder.zext(shuffle(builder, place, place, some), parts)
         values = []
         for plane in range(planes):
-            start = plane * table_places(depth) * 2
+            start = plane * table_places(depth) * bits // 8
             registers = [
-                load(builder, table, number(start + k), words)
-                for k in range(0, table_places(depth) * 2, 64)
+                load(builder, table, number(start + k), parts)
+                for k in range(0, table_places(depth) * bits // 8, 64)
             ]
-            values.append(leaf_tables.looked_up(builder, registers, index, words, words))
+            values.append(leaf_tables.looked_up(builder, registers, index, parts, parts))
         found += _joined(builder, values)
     return found
 
@@ -218,13 +221,18 @@ def _joined(builder, parts):
 
 
 def by_planes(depth: int) -> bool:
-    """Return whether values are looked up in registers, by planes of 16 bits of them."""
+    """Return whether values are looked up in registers, by planes of parts of them."""
     return vectors() == "avx512" and depth <= _PLANES_TO
+
+
+def plane_bits(depth: int) -> int:
+    """Return the bits of a value in each plane of a table."""
+    return 8 if depth > _WORDS_TO and has_byte_shuffle() else 16
 
 
 def table_places(depth: int) -> int:
     """Return the places of a tree's table: planes fill two registers at least."""
-    return max(1 << depth, 64) if by_planes(depth) else 1 << depth
+    return max(1 << depth, 1024 // plane_bits(depth)) if by_planes(depth) else 1 << depth
 
 
 def slots_of(output: Array) -> tuple[Array, int]:
@@ -274,9 +282,10 @@ def grouped(
     output[slot] = tables.output
     values = of_slot.reshape(n_groups, GROUP, tables.width, table_size).swapaxes(1, 2)
     if by_planes(depth):
-        words = np.ascontiguousarray(values).view(np.uint16)
-        words = words.reshape(*values.shape, dtype.itemsize // 2)
-        values = np.ascontiguousarray(words.swapaxes(-1, -2)).view(dtype)
+        part_bytes = plane_bits(depth) // 8
+        parts = np.ascontiguousarray(values).view(f"u{part_bytes}")
+        parts = parts.reshape(*values.shape, dtype.itemsize // part_bytes)
+        values = np.ascontiguousarray(parts.swapaxes(-1, -2)).view(dtype)
     n_places = GROUP * table_size
     return leaf_tables.LeafTables(
         constant(values.ravel()),

@@ -39,7 +39,7 @@ PADDING = 256
 """Values after the last table, since tables are loaded by whole registers."""
 _IN_REGISTERS = {4: 256, 8: 64}
 """Leaves whose values are looked up in registers, by bytes of a value."""
-_SHUFFLED = {8: "pd", 16: "ps", 32: "hi"}
+_SHUFFLED = {8: "pd", 16: "ps", 32: "hi", 64: "qi"}
 """LLVM's names of the elements that are looked up, by their number in a register."""
 
 
@@ -183,7 +183,7 @@ def add(typing_context, values, index, total, n, size, in_registers, index_bits)
 
 
 def looked_up(builder, table, index, kind, integers):
-    """Return the values of 8, 16 or 32 indices from tables in registers, two or more."""
+    """Return the values of 8, 16, 32 or 64 indices from tables in registers, two or more."""
     integer, lanes = integers.element, integers.count
     name = f"llvm.x86.avx512.vpermi2var.{_SHUFFLED[lanes]}.512"
     pair = intrinsic_function(builder, name, kind, [kind, integers, kind])
