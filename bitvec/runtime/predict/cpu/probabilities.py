@@ -26,13 +26,23 @@ from bitvec.core.arrays import Array, copied
 from bitvec.core.output import Output, PostTransform, SoftmaxSum
 from bitvec.core.shape_annotations import Float
 from bitvec.core.transforms import CUBE, LEAST_EXP, MOST_EXP, SQUARE, STEP, STEPS, TABLE_SIZE
+from bitvec.runtime.predict.cpu import numpy_loops
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import constant, power_of_two
-from bitvec.runtime.predict.cpu.softmax_kernels import PAIRWISE, normalised, shifted
+from bitvec.runtime.predict.cpu.numpy_loops import call_loop
+from bitvec.runtime.predict.cpu.softmax_kernels import (
+    PAIRWISE,
+    ROWS,
+    normalise,
+    put_side_by_side,
+    shift,
+)
 from bitvec.runtime.predict.threads import for_each_block
 
 BLOCK = 1 << 14
-"""Scores that are transformed at a time, while they are in the cache."""
+"""Scores of a thread's turn."""
+BY_C, BY_TABLE, BY_NUMPY = range(3)
+"""Whose exponential a source takes."""
 EXP_TABLE = constant(transforms.EXP_TABLE)
 TABLE_BITS = TABLE_SIZE.bit_length() - 1
 LARGEST = 709.0
@@ -73,17 +83,6 @@ def _exp_of(x, exp32, exp64):
     return wide
 
 
-@kernel
-def exponentials(x, out, exp32, exp64):
-    """Fill `out` with exp(x), both flat; return whether all of x is in range."""
-    for i in range(x.shape[0]):
-        value = x[i]
-        if not abs(value) < np.inf or value > LARGEST:
-            return False
-        out[i] = c_exp_of(value, exp32, exp64)
-    return True
-
-
 @inner
 def steps_and_rest(x):
     """Return k and the cubic of `transforms.table_exp` for a float64 that is not NaN."""
@@ -99,11 +98,22 @@ def table_exp_of(k, rest, entry):
     return rest * (entry * power_of_two(np.int64(k) >> TABLE_BITS))
 
 
-@kernel
-def table_exponentials(x, out, ends, table, steps):
+@inner
+def _fill_by_c(x, out, functions):
+    flat, to = x.reshape(-1), out.reshape(-1)
+    for i in range(flat.size):
+        value = flat[i]
+        if not abs(value) < np.inf or value > LARGEST:
+            return False
+        to[i] = c_exp_of(value, functions[0], functions[1])
+    return True
+
+
+@inner
+def _fill_by_table(x, out, ends, table, steps):
     """Fill `out` with `transforms.table_exp` of x, both float64; return whether no x is NaN.
 
-    `ends` are the columns at which groups end; `steps` is scratch, int32 of the size of x.
+    `steps` is scratch, int32 of the size of x.
     """
     flat, to = x.reshape(-1), out.reshape(-1)
     n_nan, n_least = 0, 0
@@ -118,14 +128,46 @@ def table_exponentials(x, out, ends, table, steps):
         k = steps[i]
         to[i] = table_exp_of(k, to[i], table[k & (TABLE_SIZE - 1)])
     if n_least:
-        for row in range(x.shape[0]):
-            start = 0
-            for group in range(ends.shape[0]):
-                end = ends[group]
-                for j in range(end - (end - start) % 4, end):
-                    if x[row, j] <= LEAST_EXP:
-                        out[row, j] = 0
-                start = end
+        start = 0
+        for group in range(ends.shape[0]):
+            end = ends[group]
+            for k in range(end - (end - start) % 4, end):
+                for r in range(x.shape[1]):
+                    if x[k, r] <= LEAST_EXP:
+                        out[k, r] = 0
+            start = end
+    return True
+
+
+@kernel
+def exponentials(x, out, ends, softmax, wide, way, functions, table):
+    """Fill `out` with exponentials of x as a source takes them, or of each group the softmax.
+
+    `ends` are the columns at which groups end; `wide` is as in `normalise`; `way` is one of three,
+    and `functions` are the addresses of `c_exponentials`, and of NumPy's loop and its data. Return
+    whether all of x is in range.
+    """
+    n_rows, width = x.shape
+    part, powers = np.empty((width, ROWS), x.dtype), np.empty((width, ROWS), x.dtype)
+    steps, of_group = np.empty(part.size, np.int32), np.empty(ROWS, x.dtype)
+    for start in range(0, n_rows, ROWS):
+        n = min(ROWS, n_rows - start)
+        put_side_by_side(x, start, n, part)
+        if softmax:
+            shift(part, ends, of_group)
+        if way == BY_NUMPY:
+            at, to = np.int64(part.ctypes.data), np.int64(powers.ctypes.data)
+            call_loop(functions[2], functions[3], part.size, at, to, part[0, 0])
+        elif way == BY_C:
+            if not _fill_by_c(part, powers, functions):
+                return False
+        elif not _fill_by_table(part, powers, ends, table, steps):
+            return False
+        if softmax and not normalise(powers, ends, wide, of_group):
+            return False
+        for r in range(n):
+            for k in range(width):
+                out[start + r, k] = powers[k, r]
     return True
 
 
@@ -195,7 +237,9 @@ def _is_served(output: Output, dtype: np.dtype) -> bool:
         return has_exponentials(dtype)
     if output.softmax_sum is SoftmaxSum.IN_ORDER_TABLE:
         return dtype == np.float64
-    return not takes_c_exp(output, dtype) or has_exponentials(dtype)
+    if takes_c_exp(output, dtype):
+        return has_exponentials(dtype)
+    return numpy_loops.loop(np.exp, dtype) is not None
 
 
 def takes_c_exp(output: Output, dtype: np.dtype) -> bool:
@@ -206,19 +250,20 @@ def takes_c_exp(output: Output, dtype: np.dtype) -> bool:
     )
 
 
-def _filled(output: Output, x: Array, ends: Array, out: Array) -> bool:
-    """Fill `out` with the exponentials that the source takes; return whether x is in range."""
-    if takes_c_exp(output, x.dtype):
-        return bool(exponentials(x.reshape(-1), out.reshape(-1), *c_exponentials()))
-    if output.softmax_sum is SoftmaxSum.IN_ORDER_TABLE:
-        return bool(table_exponentials(x, out, ends, EXP_TABLE, np.empty(x.size, np.int32)))
-    with np.errstate(over="ignore"):
-        np.exp(x, out=out)
-    return True
+def _way(output: Output, dtype: np.dtype) -> tuple[int, tuple[int, ...], Array]:
+    """Return what `exponentials` takes beside numbers, for the exponentials of the source."""
+    way = BY_NUMPY
+    if takes_c_exp(output, dtype):
+        way = BY_C
+    elif output.softmax_sum is SoftmaxSum.IN_ORDER_TABLE:
+        way = BY_TABLE
+    found = numpy_loops.loop(np.exp, dtype) if way == BY_NUMPY else None
+    return way, (*c_exponentials(), *(found or (0, 0))), EXP_TABLE
 
 
 def _exponential(output: Output, raw: Array, out: Array) -> bool:
-    return _filled(output, raw, constant(np.array([raw.shape[1]])), out)
+    ends = constant(np.array([raw.shape[1]]))
+    return bool(exponentials(raw, out, ends, False, False, *_way(output, raw.dtype)))
 
 
 def _sigmoid(output: Output, raw: Array, out: Array) -> bool:
@@ -234,14 +279,11 @@ def _logistic(output: Output, raw: Array, out: Array) -> bool:
 
 def _softmax(output: Output, raw: Array, out: Array) -> bool:
     ends = constant(np.cumsum(output.groups))
-    below = np.empty_like(raw)
     if output.parameter != 1:
         with np.errstate(over="ignore"):  # to infinity, which the reference takes
             raw = constant(raw / raw.dtype.type(output.parameter))
-    shifted(raw, below, ends)
-    if not _filled(output, constant(below), ends, below):
-        return False
-    return bool(normalised(constant(below), out, ends, output.softmax_sum is SoftmaxSum.WIDE))
+    is_wide = output.softmax_sum is SoftmaxSum.WIDE
+    return bool(exponentials(raw, out, ends, True, is_wide, *_way(output, raw.dtype)))
 
 
 _TABLE: dict[PostTransform, Callable[[Output, Array, Array], bool]] = {

@@ -19,11 +19,9 @@ from numba import carray
 from bitvec.core.links import INVERSE, SLOPE
 from bitvec.core.output import Output, PostTransform, SoftmaxSum
 from bitvec.core.transforms import LEAST_EXP, TABLE_SIZE
-from bitvec.runtime.predict.cpu import probabilities
+from bitvec.runtime.predict.cpu import numpy_loops, probabilities
 from bitvec.runtime.predict.cpu.compiling import by_address, inner
-from bitvec.runtime.predict.cpu.few_rows import numpy_loops
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
-from bitvec.runtime.predict.cpu.few_rows.numpy_loops import call_loop, call_loop_of_two
 from bitvec.runtime.predict.cpu.kernel_arrays import (
     load_float64,
     load_int64,
@@ -35,6 +33,7 @@ from bitvec.runtime.predict.cpu.kernel_arrays import (
     store,
     zero_of,
 )
+from bitvec.runtime.predict.cpu.numpy_loops import call_loop, call_loop_of_two
 from bitvec.runtime.predict.cpu.probabilities import (
     EXP_TABLE,
     LARGEST,
