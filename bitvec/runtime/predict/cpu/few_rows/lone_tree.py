@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
-from bitvec.runtime.predict.cpu.compiling import inner, int64s, kernel
+from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
 from bitvec.runtime.predict.cpu.kernel_arrays import (
     called,
@@ -38,6 +38,7 @@ from bitvec.runtime.predict.cpu.vectors import (
     splat,
     vector,
 )
+from bitvec.runtime.predict.cpu.vectors import store as store_vector
 
 AT_ONCE = 64
 """Values that are looked over in one turn."""
@@ -107,15 +108,27 @@ def is_sound(X, first, last, largest):
     return sound
 
 
-@inner
-def _copy(source, to, n_bytes):
-    """Copy bytes, eight at a time as far as that goes."""
-    words = n_bytes // 8
-    a, b = int64s(source, words), int64s(to, words)
-    for k in range(words):
-        b[np.uint64(k)] = a[np.uint64(k)]
-    for k in range(8 * words, n_bytes, 4):
-        store(to + k, load_int32(source + k))
+@intrinsic
+def _copy(typing_context, source, to, n_bytes):
+    """Copy bytes, a multiple of 4: 32 at a time, and the rest by words."""
+
+    def generate(context, builder, signature, arguments):
+        source, to, n_bytes = arguments
+
+        def step(kind):
+            def body(at, _):
+                store_vector(builder, load(builder, source, at, kind), to, at)
+
+            return body
+
+        whole = builder.and_(n_bytes, number(-32))
+        even = builder.and_(n_bytes, number(-8))
+        count(builder, number(0), whole, step(vector(I64, 4)), 32)
+        count(builder, whole, even, step(I64), 8)
+        count(builder, even, n_bytes, step(I32), 4)
+        return context.get_dummy_value()
+
+    return types.void(address, address, address), generate
 
 
 @inner
