@@ -7,6 +7,7 @@ import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -23,8 +24,8 @@ from bitvec.core.node_tests import Kind, axis_aligned, set_bits
 from bitvec.core.output import Aggregate, Output, PostTransform, SoftmaxSum
 from bitvec.core.source import Source
 from bitvec.errors import InputError
-from bitvec.runtime.predict.cpu import choice
-from bitvec.runtime.predict.cpu.few_rows import forest_rows, masks, numpy_loops, set_masks
+from bitvec.runtime.predict.cpu import choice, numpy_loops
+from bitvec.runtime.predict.cpu.few_rows import forest_rows, masks, set_masks
 from bitvec.runtime.predict.cpu.few_rows.direct_walks import DirectWalks
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
 from bitvec.runtime.predict.cpu.few_rows.walks import Walks
@@ -51,7 +52,8 @@ def layouts_of(forest, dtype):
 
 def rows_of(forest, layout=None, dtype=None):
     """Calls for a forest, by one layout if it is given."""
-    few = forest_rows.FewRows(forest, (choice.choose(forest),) * 2, always=True)
+    batch = (choice.choose(forest),) * 2
+    few = forest_rows.FewRows(forest, batch, lambda name: choice.pack(name, forest), always=True)
     if layout is not None:
         few._sums = leaf_vectors.pack(forest)
         few._layouts[dtype] = layout
@@ -114,6 +116,30 @@ def test_every_method_and_layout_has_the_bits_of_the_reference(data, dtype):
     if data.draw(st.booleans()):
         forest = replace(forest, output=replace(forest.output, post_transform=link))
     check(forest, np.ascontiguousarray(quiet(data.draw(rows(forest, max_rows=9)).astype, dtype)))
+
+
+@examples(40)
+@given(st.data(), st.sampled_from(DTYPES), st.sampled_from(sorted(choice.BITVECTOR)))
+def test_batches_by_binned_columns_have_the_bits_of_the_reference(data, dtype, kernel):
+    forest = data.draw(forests(**KEYED, aggregates=SUMS))
+    link = data.draw(st.sampled_from(list(PostTransform)))
+    if data.draw(st.booleans()):
+        forest = replace(forest, output=replace(forest.output, post_transform=link))
+    if choice.unsupported_reason(kernel, forest) is not None:
+        return
+    X = np.ascontiguousarray(quiet(data.draw(rows(forest, max_rows=9)).astype, dtype))
+    X = np.tile(X, (data.draw(st.sampled_from([1, 17, 70])), 1))
+    expected = answers_to(forest, X)
+    batch = (choice.Choice(kernel, "", 1.0),) * 2
+    few = forest_rows.FewRows(forest, batch, cache(lambda name: choice.pack(name, forest)))
+    few.most_rows = lambda layout: 0
+    for verb in set(expected) - {"exit_leaves", "apply"}:
+        got = few.call(verb).answer(X)
+        if got is None:
+            served = len(X) and forest.tests.n_nodes and is_served(forest.output, expected["raw"])
+            assert not served, verb
+        else:
+            same(got, expected[verb])
 
 
 def grown(n_trees, n_leaves, n_features, dtype=np.float32, seed=0, **output):

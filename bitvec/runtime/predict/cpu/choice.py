@@ -20,7 +20,7 @@ from bitvec.core.node_tests import Kind
 from bitvec.errors import InputError
 from bitvec.runtime.predict.cpu.bins import forest_bins, oblique_bins
 from bitvec.runtime.predict.cpu.bitvector import hybrid, oblivious
-from bitvec.runtime.predict.cpu.bitvector.grouped_values import GROUP, LEAST_VECTOR
+from bitvec.runtime.predict.cpu.bitvector.grouped_values import GROUP, LEAST_VECTOR, REGISTER
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.protocol import TreeKernel
 from bitvec.runtime.predict.cpu.target import vectors
@@ -31,7 +31,7 @@ ONE_ROW = "onerow"
 KERNELS = ("perfect", "chain", "oblivious", "hybrid", "single", "deep", "paths", "mixed")
 """Kernels for batches, by name."""
 
-_BITVECTOR = {
+BITVECTOR = {
     "perfect": "Perfect",
     "hybrid": "Hybrid",
     "chain": "Chain",
@@ -49,10 +49,14 @@ _HYBRID_LEVEL, _HYBRID_LEAF = 2.4, 3.0
 """Cycles a walked level, and a leaf, of a tree whose top is selected."""
 _OBLIVIOUS_LEVEL = {"avx512": 0.04, "portable": 0.05}
 """Cycles a level of a tree whose levels share tests, by the level of vectors."""
-_OBLIVIOUS_VALUE = {6: 0.0, 7: 0.2, 8: 0.73, 16: 0.95}
+_OBLIVIOUS_VALUE = {6: 0.0, 8: 0.3, 16: 0.95}
 """Cycles that a leaf's value costs beyond one of a padded tree, with AVX-512, by depth."""
+_OBLIVIOUS_REGISTER = 1.9
+"""Cycles of a register of the values that are added together."""
 _TREE = {"avx512": 0.4, "portable": 1.0, "none": 1.0}
 """Cycles that a tree of binned columns costs besides its nodes: its leaf is added."""
+_VALUE = 0.9
+"""Cycles of each further value of a leaf."""
 _FEW_VECTORS = 2.0
 """Factor of a chain node's cycles in a block of 128 rows, whose states wait for each other."""
 _BIN, _KEY = 3.5, 3.0
@@ -77,7 +81,7 @@ class Choice:
 
 
 def _module(name: str) -> ModuleType:
-    package = "bitvector" if name in _BITVECTOR else "traversal"
+    package = "bitvector" if name in BITVECTOR else "traversal"
     place = "few_rows.forest_rows" if name == ONE_ROW else f"{package}.{name}"
     return importlib.import_module(f"bitvec.runtime.predict.cpu.{place}")
 
@@ -89,7 +93,7 @@ def unsupported_reason(name: str, forest: Forest, *, counts: bool = True) -> str
     """
     module = _module(name)
     reason: str | None = module.unsupported_reason(forest)
-    if reason is None and name in _BITVECTOR:
+    if reason is None and name in BITVECTOR:
         reason = leaf_tables.unsupported_reason(forest) or forest_bins.unsupported_reason(
             forest, counts=counts
         )
@@ -99,8 +103,8 @@ def unsupported_reason(name: str, forest: Forest, *, counts: bool = True) -> str
 def pack(name: str, forest: Forest) -> TreeKernel:
     """Return a forest packed for a kernel that does not refuse it."""
     module = _module(name)
-    if name in _BITVECTOR:
-        make = getattr(module, _BITVECTOR[name])
+    if name in BITVECTOR:
+        make = getattr(module, BITVECTOR[name])
         packed: TreeKernel = make(forest, forest_bins.bin_forest(forest))
     else:
         packed = module.pack(forest)
@@ -169,7 +173,8 @@ def _costs(forest: Forest, small: bool = False) -> dict[str, float | None]:
     columns = unique_integers(forest.tests.feature[one_hot]).size
     # What every row costs before its trees: bins of columns, and margins of all nodes.
     binned = _BIN * columns + (0.0 if one_hot.all() else oblique_bins.cycles(forest))
-    added = binned + _TREE[vectors()] * B.n_trees
+    width = forest.leaves.v.shape[1]
+    added = binned + (_TREE[vectors()] + _VALUE * (width - 1)) * B.n_trees
     sets = int(np.count_nonzero(forest.tests.kind == Kind.SET))
     path = None if paths.unsupported_reason(forest) else paths.cycles(forest)
     shared = None if oblivious.unsupported_reason(forest) else _oblivious(forest, deepest)
@@ -181,7 +186,7 @@ def _costs(forest: Forest, small: bool = False) -> dict[str, float | None]:
         "perfect": None if padded is None else added + padded + _SET["perfect"] * sets,
         "hybrid": binned + tall + _SET["perfect"] * sets,
         "chain": added + node * B.n_nodes + _SET["chain"] * sets,
-        "oblivious": None if shared is None else added + shared,
+        "oblivious": None if shared is None else binned + shared,
         "single": _SINGLE_LEVEL * levels,
         "deep": _KEY * columns + _DEEP_LEVEL * levels + 4 * B.n_trees,
         "paths": path,
@@ -191,11 +196,16 @@ def _costs(forest: Forest, small: bool = False) -> dict[str, float | None]:
 
 def _oblivious(forest: Forest, depth: int) -> float:
     """Return the cycles of a row in oblivious trees, of which the deepest has this depth."""
-    level, value = _OBLIVIOUS_LEVEL[vectors()], 0.0
-    if vectors() == "avx512" and forest.leaves.v.shape[1] < LEAST_VECTOR:
-        value = next(cost for most, cost in _OBLIVIOUS_VALUE.items() if depth <= most)
+    width, value = forest.leaves.v.shape[1], _TREE[vectors()]
+    if width >= LEAST_VECTOR:
+        value = _OBLIVIOUS_REGISTER * -(-width * forest.output.dtype.itemsize // REGISTER)
+    else:
+        if vectors() == "avx512":
+            value += next(cost for most, cost in _OBLIVIOUS_VALUE.items() if depth <= most)
+        value *= width
     is_set = forest.tests.kind == Kind.SET
     B = forest.bitvectors
     n_sets = len(unique_integers(B.tree_of_node[is_set] * depth + tree_paths.node_depth(B)[is_set]))
     n_trees = -(-forest.n_trees // GROUP) * GROUP
-    return n_trees * (level * depth + value * forest.leaves.v.shape[1]) + _SET["perfect"] * n_sets
+    levels = _OBLIVIOUS_LEVEL[vectors()] * depth
+    return n_trees * (levels + value) + _SET["perfect"] * n_sets

@@ -278,6 +278,13 @@ class Kernel:
     def __call__(self, *arguments: Any) -> Any:
         return self.compiled(*arguments)
 
+    def address(self, n: int) -> int:
+        """Return where it stands in memory when compiled for n int64, for `kernel_arrays.ran`."""
+        signature = (types.int64,) * n
+        self.compiled.compile(signature)
+        found = self.compiled.overloads[signature]
+        return int(found.library.get_pointer_to_function(found.fndesc.llvm_func_name))
+
 
 def kernel(function: Callable[..., Any]) -> Kernel:
     """Return a function as a `Kernel`: a decorator."""

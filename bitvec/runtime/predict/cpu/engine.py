@@ -19,6 +19,7 @@ from bitvec.core.output import Aggregate
 from bitvec.core.shape_annotations import Float, Int32
 from bitvec.runtime.predict.cpu import choice, layer_kernels
 from bitvec.runtime.predict.cpu.few_rows import forest_rows
+from bitvec.runtime.predict.cpu.few_rows.calls import Call
 from bitvec.runtime.predict.cpu.few_rows.costs import THREAD
 from bitvec.runtime.predict.cpu.leaves.linear_terms import LinearLeaves
 from bitvec.runtime.predict.cpu.protocol import TreeKernel
@@ -35,8 +36,6 @@ LEAST_ROWS = 512
 """Rows of a block: a tree's nodes are read once for each block."""
 SOFT_ROWS = 32
 """Least rows of a block of soft prediction: each row meets many leaves of each tree."""
-SMALL_BATCH = 192
-"""Rows up to which a block fills so few registers that another kernel may be the faster one."""
 
 
 Work = Callable[[TreeKernel, Array, Array], None]
@@ -81,6 +80,7 @@ class NumbaEngine:
         else:
             self._choice = self._small_choice = choice.require_kernel(kernel, forest)
         self._packed: dict[str, TreeKernel] = {}
+        self._blocks: dict[str, Call] = {}
         self._packing = threading.RLock()
         self._rows = self._few_rows() if kernel in (None, choice.ONE_ROW) else None
         self._few_raw, self._few_leaves = (
@@ -120,6 +120,12 @@ class NumbaEngine:
                 if kernel not in self._packed:
                     self._packed[kernel] = choice.pack(kernel, self.forest)
         return self._packed[kernel]
+
+    def _block_of(self, kernel: str) -> Call:
+        if kernel not in self._blocks:
+            assert self._rows is not None
+            self._blocks[kernel] = self._rows.block(kernel)
+        return self._blocks[kernel]
 
     def exit_leaves(
         self,
@@ -162,11 +168,13 @@ class NumbaEngine:
             return None
         always = self._asked == choice.ONE_ROW
         batch = self._small_choice, self._choice
-        return forest_rows.FewRows(self.forest, batch, always=always, n_threads=self.n_threads)
+        return forest_rows.FewRows(
+            self.forest, batch, self._trees_of, always=always, n_threads=self.n_threads
+        )
 
     def _fill(self, X: Array, out: Array, work: Work) -> None:
         n_rows = len(X)
-        suited = self._small_choice if n_rows <= SMALL_BATCH else self._choice
+        suited = self._small_choice if n_rows <= forest_rows.SMALL_BATCH else self._choice
         trees = self._trees_of(suited.name)
 
         def fill(part: slice) -> None:
@@ -205,6 +213,8 @@ class NumbaEngine:
 
     def _raw_block(self, trees: TreeKernel, X: Array, out: Array) -> None:
         forest, output = self.forest, self.forest.output
+        if self._rows is not None and self._block_of(trees.name).fill(X, out):
+            return
         if not self._adds:
             out[:] = reference.accumulate(forest, self._cast(X), self._exits_of(trees, X))
             return

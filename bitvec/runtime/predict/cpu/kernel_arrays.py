@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core.callconv import RETCODE_NONE, RETCODE_OK
 from numba.extending import intrinsic
 
 from bitvec.core.arrays import Array
@@ -148,6 +149,28 @@ def room_on_stack(typing_context, n_bytes):
         return builder.ptrtoint(room, ir.IntType(64))
 
     return types.int64(types.int64), generate
+
+
+@intrinsic
+def ran(typing_context, function, arguments):
+    """Run the `compiling.Kernel` at an address on a tuple of int64; return whether none was raised.
+
+    Numba's convention is followed: places for a result and an exception, then the arguments.
+    """
+    n = len(arguments)
+
+    def generate(context, builder, signature, given):
+        word, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
+        with builder.goto_entry_block():
+            places = [builder.alloca(pointer) for _ in range(2)]
+        kind = ir.FunctionType(ir.IntType(32), [pointer.as_pointer()] * 2 + [word] * n)
+        numbers = [builder.extract_value(given[1], k) for k in range(n)]
+        function = builder.inttoptr(given[0], kind.as_pointer())
+        status = builder.call(function, [*places, *numbers])
+        good = (builder.icmp_unsigned("==", status, code) for code in (RETCODE_OK, RETCODE_NONE))
+        return builder.or_(*good)
+
+    return types.boolean(types.int64, arguments), generate
 
 
 @intrinsic

@@ -7,10 +7,13 @@ column's byte reaches the node's own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
+
+import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.shape_annotations import Int32, UInt8
+from bitvec.runtime.predict.cpu.compiling import Kernel
 
 MOST_BINNED = 1 << 16
 """A node holds the number of its binned column in two bytes."""
@@ -30,6 +33,27 @@ class Binner(Protocol):
         `binned` is an address: the byte of row `i` in binned column p stands
         `((i // room) * n_binned + p) * room + i % room` behind it. `room` is a multiple of 128.
         """
+        ...
+
+
+Bound = tuple[Kernel, int, Array]
+"""A kernel, the address that it is handed first, and the array that stands there."""
+
+
+@runtime_checkable
+class BoundBinner(Binner, Protocol):
+    """A binner whose kernel takes an address of its own, and then int64 alone.
+
+    They are the address of X, its strides, and its rows, `room`, `n_binned` and `binned` of `fill`.
+    """
+
+    @property
+    def n_columns(self) -> int:
+        """The columns of X that it reads."""
+        ...
+
+    def bound(self, dtype: np.dtype) -> Bound:
+        """Return the kernel for X of a dtype; what stands at its address lives as long as this."""
         ...
 
 

@@ -7,7 +7,7 @@ table and keeps bit `slot & 7`, and what remains, not zero where the row goes ri
 the binned column.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
+from bitvec.runtime.predict.cpu.compiling import Kernel, inner, int64s, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import load_float32, load_float64, pointer
 from bitvec.runtime.predict.cpu.keys import key_of_bits
 from bitvec.runtime.predict.cpu.target import features, has_byte_shuffle, vectors
@@ -55,6 +55,10 @@ LOOKUP = np.dtype(
         ("_", np.uint8, 7),
     ]
 )
+
+FIELDS = ("columns", "n_columns", "maps", "n_maps", "lookups", "n_shared", "tables")
+"""Fields at the address that `fill_sets` is handed: numbers, and addresses of arrays."""
+COLUMNS, N_COLUMNS, MAPS, N_MAPS, LOOKUPS, N_SHARED, TABLES = range(len(FIELDS))
 
 COLUMN = np.dtype(
     [
@@ -224,29 +228,19 @@ def _index_slots(slots, index, bits):
 def fill_sets(wide: bool, narrow: bool) -> Kernel:
     """Return the kernel that makes codes, and the binned columns of the first `n_shared` lookups.
 
-    X is float64 if `wide`; its values are read as float32 if `narrow`. `columns` are records
-    `COLUMN`, with keys of the dtype that is read; the arguments from `x` on are those of
-    `binned.Binner.fill`.
+    X is float64 if `wide`; its values are read as float32 if `narrow`. At `fields` stand those of
+    `FIELDS`; columns are records `COLUMN`, with keys of the dtype that is read. The arguments from
+    `x` on are those of `binners.Binner.fill`.
     """
     float_type, key_type = (np.float32, np.int32) if narrow else (np.float64, np.int64)
     sign = 31 if narrow else 63
     infinity = 0x7F800000 if narrow else 0x7FF0000000000000
 
     @kernel
-    def fill_set_bins(
-        columns,
-        maps,
-        lookups,
-        n_shared,
-        tables,
-        x,
-        row_stride,
-        column_stride,
-        n_rows,
-        room,
-        n_binned,
-        binned,
-    ):
+    def fill_set_bins(fields, x, row_stride, column_stride, n_rows, room, n_binned, binned):
+        at = int64s(fields, len(FIELDS))
+        columns = numba.carray(pointer(at[COLUMNS]), (at[N_COLUMNS],), COLUMN)
+        maps = numba.carray(pointer(at[MAPS]), (at[N_MAPS],), np.int32)
         magnitude = key_type((1 << sign) - 1)
         values = np.empty(room, float_type)
         bits = values.view(key_type)
@@ -288,6 +282,6 @@ def fill_sets(wide: bool, narrow: bool) -> Kernel:
                         numba.carray(pointer(target), (room,), np.uint8),
                         numba.carray(pointer(target + room), (room,), np.uint8),
                     )
-            look_up(q, room, lookups.ctypes.data, 0, n_shared, tables.ctypes.data)
+            look_up(q, room, at[LOOKUPS], 0, at[N_SHARED], at[TABLES])
 
     return fill_set_bins

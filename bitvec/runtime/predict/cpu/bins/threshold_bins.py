@@ -25,8 +25,8 @@ from bitvec.runtime.predict.cpu.bins.bin_tables import (
     bin_tables,
     uses_buckets,
 )
+from bitvec.runtime.predict.cpu.bins.binners import Bound
 from bitvec.runtime.predict.cpu.bins.windows import WINDOW
-from bitvec.runtime.predict.cpu.compiling import Kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import address_of, constant
 
 MOST_THRESHOLDS = 65_535
@@ -61,7 +61,12 @@ class ThresholdBinner:
         self._thresholds = thresholds
         self._dtype = dtype
         self._tables: dict[str, BinTables] = {}
-        self._bound: dict[int, tuple[Kernel, int, Array]] = {}
+        self._bound: dict[int, Bound] = {}
+
+    @property
+    def n_columns(self) -> int:
+        """The columns of X that it reads."""
+        return len(self._columns)
 
     @property
     def most_thresholds(self) -> int:
@@ -78,12 +83,15 @@ class ThresholdBinner:
         """Fill the binned columns: see `Binner.fill`."""
         if not len(self._columns):
             return
-        run, fields, _ = self._bound.get(X.itemsize) or self._bind(X.dtype)
+        run, fields, _ = self.bound(X.dtype)
         strides = X.strides
         run(fields, address_of(X), *strides, len(X), room, n_binned, binned)
 
-    def _bind(self, dtype: np.dtype) -> tuple[Kernel, int, Array]:
-        """Return the kernel for a dtype, and with its address what holds the addresses it reads."""
+    def bound(self, dtype: np.dtype) -> Bound:
+        """Return the kernel for a dtype: see `binners.BoundBinner`."""
+        return self._bound.get(dtype.itemsize) or self._bind(dtype)
+
+    def _bind(self, dtype: np.dtype) -> Bound:
         tables = self._tables_for(dtype)
         columns, windows, derived = self._columns, self._windows, self._derived
         found = {

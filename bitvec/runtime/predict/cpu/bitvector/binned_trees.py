@@ -11,6 +11,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.bins.binners import BinnedColumns
 from bitvec.runtime.predict.cpu.bins.set_bins import SetBinner, TreeSets, no_sets
+from bitvec.runtime.predict.cpu.compiling import Kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import address_of, aligned, constant, on_lines
 from bitvec.runtime.predict.cpu.leaves.leaf_tables import LeafTables
 
@@ -39,6 +40,12 @@ FIELDS = (
 ) = range(len(FIELDS))  # fmt: skip
 
 
+def blocks_of(n_rows: int, most_room: int) -> tuple[int, int]:
+    """Return into how many blocks rows are put, alike, and the room of each."""
+    n_blocks = -(-n_rows // most_room)
+    return n_blocks, -(-n_rows // (n_blocks * STEP)) * STEP
+
+
 def padding_reason(forest: Forest, depth: int) -> str | None:
     """Return why trees are not padded to a full depth, or None."""
     n_places, n_leaves = forest.n_trees << depth, forest.n_leaves
@@ -60,6 +67,11 @@ class BinnedTrees(ABC):
 
     name: str
     most_room = MOST_ROOM
+    sums: Kernel
+    """Adds leaf values to sums, (n_outputs, stride) or (stride, `sums_of_row`), at an address.
+
+    It is handed `address`, binned columns, the rows of a block, the blocks, the sums and `stride`.
+    """
     sums_of_row = 0
     """Sums that a row has side by side; 0 where those of one output stand side by side."""
 
@@ -69,7 +81,8 @@ class BinnedTrees(ABC):
         self.tables = tables
         self.tree_sets = _tree_sets(forest, binned)
         output = forest.output
-        self._sums_bytes = (self.sums_of_row or output.n_outputs) * output.dtype.itemsize
+        self.n_sums = self.sums_of_row or output.n_outputs
+        self._sums_bytes = self.n_sums * output.dtype.itemsize
         self._buffers = threading.local()
 
     def bind(self, nodes: Array, **arrays: Array) -> None:
@@ -96,13 +109,6 @@ class BinnedTrees(ABC):
     def run_exits(self, binned: int, room: int, n_rows: int, out: Array) -> None:
         """Fill `out` (n_rows, n_trees) with leaf numbers, from binned columns at an address."""
 
-    @abstractmethod
-    def run_sums(self, binned: int, room: int, n_blocks: int, totals: int, stride: int) -> None:
-        """Add leaf values to the sums at `totals`, from binned columns.
-
-        They are (n_outputs, stride), or (stride, `sums_of_row`).
-        """
-
     @property
     def row_bytes(self) -> int:
         """Bytes that a row takes while its block is run."""
@@ -122,20 +128,18 @@ class BinnedTrees(ABC):
         """Add every tree's leaf vector to `total`."""
         binned, room = self._fill(X)
         n_rows, n_outputs = total.shape
-        n_blocks = -(-n_rows // room)
-        stride = n_blocks * room
-        width = self.sums_of_row or n_outputs
+        stride = -(-n_rows // room) * room
+        width = self.n_sums
         held, address = self._room("totals", width * stride * total.itemsize)
         sums = held.view(total.dtype)
         by_row = sums.reshape(stride, width) if self.sums_of_row else sums.reshape(width, stride).T
         by_row[:n_rows, :n_outputs] = total
-        self.run_sums(binned, room, n_blocks, address, stride)
+        self.sums(self.address, binned, room, stride // room, address, stride)
         total[:] = by_row[:n_rows, :n_outputs]
 
     def _fill(self, X: Array) -> tuple[int, int]:
         """Fill this thread's binned columns; return their address and the rows of a block."""
-        room = min(-(-len(X) // STEP) * STEP, self.most_room)
-        n_blocks = -(-len(X) // room)
+        n_blocks, room = blocks_of(len(X), self.most_room)
         _, binned = self._room("binned", n_blocks * room * self.n_binned)
         self.binned.fill(X, binned, room)
         return binned, room

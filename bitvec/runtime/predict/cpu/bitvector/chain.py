@@ -337,15 +337,11 @@ class Chain(BinnedTrees):
         size = forest.output.dtype.itemsize
         registers = leaf_tables.registers(size, most)
         self._exits = _exit_kernel(self._wide, self._sets)
-        self._sums = _sum_kernel(self._wide, size, registers, self._sets)
+        self.sums = _sum_kernel(self._wide, size, registers, self._sets)
 
     def run_exits(self, binned: int, room: int, n_rows: int, out: Array) -> None:
         """Fill `out` from binned columns: see `BinnedTrees`."""
         self._exits(self.address, binned, room, n_rows, out)
-
-    def run_sums(self, binned: int, room: int, n_blocks: int, totals: int, stride: int) -> None:
-        """Add to the sums at `totals` from binned columns: see `BinnedTrees`."""
-        self._sums(self.address, binned, room, n_blocks, totals, stride)
 
 
 def unsupported_reason(forest: Forest) -> str | None:

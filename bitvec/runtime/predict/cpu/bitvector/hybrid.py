@@ -192,15 +192,11 @@ class Hybrid(BinnedTrees):
         )
         sets = self.tree_sets.lookups.size > 0
         self._exits = _exit_kernel(depth, sets)
-        self._sums = _sum_kernel(depth, forest.output.dtype.itemsize, sets)
+        self.sums = _sum_kernel(depth, forest.output.dtype.itemsize, sets)
 
     def run_exits(self, binned: int, room: int, n_rows: int, out: Array) -> None:
         """Fill `out` from binned columns: see `BinnedTrees`."""
         self._exits(self.address, binned, room, n_rows, out)
-
-    def run_sums(self, binned: int, room: int, n_blocks: int, totals: int, stride: int) -> None:
-        """Add to the sums at `totals` from binned columns: see `BinnedTrees`."""
-        self._sums(self.address, binned, room, n_blocks, totals, stride)
 
 
 def depth_of(forest: Forest) -> int:

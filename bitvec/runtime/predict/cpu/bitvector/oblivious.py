@@ -209,15 +209,11 @@ class Oblivious(BinnedTrees):
         self.bind(nodes, leaf_at=leaf_at, tree=tree, slot=slot.astype(np.int64))
         self._exits = _exit_kernel(depth, sets)
         size = forest.output.dtype.itemsize
-        self._sums = _sum_kernel(depth, size, sets, self.sums_of_row)
+        self.sums = _sum_kernel(depth, size, sets, self.sums_of_row)
 
     def run_exits(self, binned: int, room: int, n_rows: int, out: Array) -> None:
         """Fill `out` from binned columns: see `BinnedTrees`."""
         self._exits(self.address, binned, room, n_rows, out)
-
-    def run_sums(self, binned: int, room: int, n_blocks: int, totals: int, stride: int) -> None:
-        """Add to the sums at `totals` from binned columns: see `BinnedTrees`."""
-        self._sums(self.address, binned, room, n_blocks, totals, stride)
 
 
 def unsupported_reason(forest: Forest) -> str | None:

@@ -33,6 +33,16 @@ FIELDS = (
     "leaves_at",
     "scores_at",
     "out_bytes",  # of the answer to a row
+    # A batch by binned columns.
+    "binners",  # the kernels that bin, each with the address of what it reads
+    "n_binners",
+    "add_trees",  # the kernel that adds leaf values, and the address of what it reads
+    "trees",
+    "n_binned",
+    "n_sums",  # of a row, with those that fill its registers
+    "is_by_row",  # whether the sums of a row stand side by side
+    "sum_bytes",
+    "most_room",
     # Key columns, and where rows go.
     "n_keys",
     "n_columns",

@@ -13,7 +13,7 @@ from numba import from_dtype, int64, types
 from numpy import array, empty, ndarray
 
 from bitvec.core.arrays import FLOATS, Array
-from bitvec.runtime.predict.cpu.compiling import kernel
+from bitvec.runtime.predict.cpu.compiling import Kernel, kernel
 from bitvec.runtime.predict.cpu.few_rows.call_header import Header, field
 from bitvec.runtime.predict.cpu.few_rows.lone_tree import BLOCK, is_sound, run_blocks
 from bitvec.runtime.predict.cpu.kernel_arrays import called, load_float64, room_on_stack
@@ -26,8 +26,8 @@ TYPED = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
 """Dtypes of answers for which calls are compiled; others are handed over as bytes."""
 CONTIGUOUS = 4096
 """Rows up to which an array of other strides is copied."""
-MOST_SCORES = 1024
-"""Rows beyond which scores are transformed by vectors."""
+MOST_SCORES = 2048
+"""Scores beyond which they are transformed by vectors."""
 
 
 @kernel
@@ -90,6 +90,10 @@ class Call:
     n_threads : int
     alone : int
         Rows up to which a second thread costs more than it brings.
+    run : Kernel, optional
+        Takes X, the address of the header and the answers to fill, and returns how many it served.
+    then : Call, optional
+        Answers more rows than this one does.
     """
 
     __slots__ = (
@@ -101,6 +105,8 @@ class Call:
         "_make",
         "_most_of",
         "_n_threads",
+        "_run",
+        "_then",
         "_ways",
         "_width",
     )
@@ -113,9 +119,11 @@ class Call:
         dtype: np.dtype,
         n_threads: int,
         alone: int,
+        run: Kernel = run,
+        then: Call | None = None,
     ) -> None:
         self._make, self._most_of, self._width, self._dtype = header_of, most_of, width, dtype
-        self._n_threads, self._alone = n_threads, alone
+        self._n_threads, self._alone, self._run, self._then = n_threads, alone, run, then
         self._headers: list[Header] = []
         self._ways: dict[np.dtype, tuple[Run, int, int]] = {}
         self._limits: dict[np.dtype, int] = {}
@@ -131,7 +139,7 @@ class Call:
         run, header, most = self._ways.get(X.dtype) or self._prepare(X.dtype, len(X))
         n_rows = len(X)
         if not 0 < n_rows <= most:
-            return None
+            return None if self._then is None else self._then.answer(X)
         if not X.flags.carray:
             if n_rows > CONTIGUOUS:
                 return None
@@ -142,6 +150,13 @@ class Call:
             return out if self._run_on_threads(run, X, header, out) else None
         served = run(X, header, out if self._is_typed else out.view(np.uint8))
         return out if served == n_rows else None
+
+    def fill(self, X: Array, out: Array) -> bool:
+        """Fill the answers to X, whatever their number; return whether all rows are served."""
+        if not (len(X) and X.flags.carray and out.flags.carray):
+            return False
+        run, header, most = self._ways.get(X.dtype) or self._prepare(X.dtype, len(X))
+        return most > 0 and run(X, header, out) == len(X)
 
     def _run_on_threads(self, run: Run, X: Array, header: int, out: Array) -> bool:
         """Fill the answers part by part; return whether all rows are served."""
@@ -162,22 +177,22 @@ class Call:
         if most is None:
             most = self._limits.setdefault(dtype, self._most_of(dtype) if dtype in FLOATS else 0)
         if not 0 < n_rows <= most:
-            return run, 0, 0
+            return self._run, 0, 0
         found = self._make(dtype)
         if found is None:
-            return self._ways.setdefault(dtype, (run, 0, 0))
+            return self._ways.setdefault(dtype, (self._run, 0, 0))
         self._headers.append(found[0])
         return self._ways.setdefault(dtype, (self._compiled(dtype), found[0].address, found[1]))
 
     def _compiled(self, dtype: np.dtype) -> Run:
-        """Return `run` for X of a dtype: without the look for types, which `answer` has seen to."""
+        """Return the kernel for X of a dtype, without the look for types, which is done."""
         kind = self._dtype if self._is_typed else np.dtype(np.uint8)
         n_axes = 1 if self._width is None else 2
         # `numba.typeof` of an array imports `numpy.ma`, which takes as long as all the rest here.
         X, out = (types.Array(from_dtype(each), n, "C") for n, each in ((2, dtype), (n_axes, kind)))
         signature = (X, int64, out)
-        run.compiled.compile(signature)
-        entry: Run = run.compiled.overloads[signature].entry_point
+        self._run.compiled.compile(signature)
+        entry: Run = self._run.compiled.overloads[signature].entry_point
         return entry
 
 
@@ -190,7 +205,7 @@ class ScoresCall:
 
     def __call__(self, raw: Array, out: Array) -> bool:
         """Fill `out` with the answers; return False where that is left to others."""
-        if len(raw) > MOST_SCORES or not (raw.flags.carray and out.flags.carray):
+        if raw.size > MOST_SCORES or not (raw.flags.carray and out.flags.carray):
             return False
         if self._header is None:
             fields = self._fields()

@@ -34,7 +34,10 @@ _RANK: Final = 5.0
 _SEARCHED: Final = 2.0
 """A value whose rank is sought, and a step of the search."""
 _ADDED: Final = 2.5
-"""A tree whose leaf is added."""
+_VALUE: Final = 0.8
+"""A tree whose leaf is added, and each further value of it."""
+_OUTPUT: Final = 10.0
+"""An output beyond the first, whose sum becomes a score."""
 _STEP: Final = 3.3
 """A step of a tree that is walked, 8 in flight; they end two steps after the deepest leaf."""
 THREAD: Final = 1.7e6
@@ -43,8 +46,9 @@ _LEVEL: Final = 12.0
 """A level of a tree that is walked by itself, straight over X."""
 _KEY: Final = {"masks": 2.0, "walks": 5.0}
 """A column whose value is made a key."""
-_CALL: Final = 25_000.0
-"""A batch of any size, before its rows."""
+_CALL: Final = 10_000.0
+_LONG_CALL: Final = 25_000.0
+"""A batch of any size, before its rows: by a kernel that reads binned columns, and by others."""
 _DEARER: Final[dict[tuple[Vectors, str], float]] = {
     ("portable", "perfect"): 0.9,
     ("portable", "hybrid"): 1.3,
@@ -64,11 +68,17 @@ MOST: Final = 1024
 """Rows beyond which threads help a batch."""
 
 
-def masks_cycles(n_slots: int, n_segments: int, n_united: int, n_trees: int, n_bytes: int) -> float:
-    """Return the cycles of a row by bitvectors side by side."""
+def added_cycles(forest: Forest) -> float:
+    """Return the cycles of a row whose leaves become raw scores."""
+    of_tree = _ADDED + _VALUE * (forest.leaves.v.shape[1] - 1)
+    return of_tree * forest.n_trees + _OUTPUT * (forest.n_outputs - 1)
+
+
+def masks_cycles(n_slots: int, n_segments: int, n_united: int, n_bytes: int) -> float:
+    """Return the cycles of a row's leaves by bitvectors side by side."""
     slot = _SLOT[vectors()][bisect.bisect_left(_CACHES, n_bytes)]
     united = _SEGMENT * n_segments + _UNITED * n_united
-    return slot * n_slots + united + _ADDED * n_trees
+    return slot * n_slots + united
 
 
 def sorted_cycles(n_trees: int, n_slots: int) -> float:
@@ -86,7 +96,7 @@ def direct_cycles(forest: Forest) -> float:
     B = forest.bitvectors
     depth, n_leaves = tree_paths.leaf_depth(B), np.diff(B.leaf_ptr)
     levels = float(np.add.reduceat(depth, B.leaf_ptr[:-1]) @ (1 / n_leaves))
-    return _LEVEL * (levels + B.n_trees) + _ADDED * B.n_trees
+    return _LEVEL * (levels + B.n_trees) + added_cycles(forest)
 
 
 def block_cycles(forest: Forest) -> float:
@@ -108,7 +118,7 @@ def walk_cycles(forest: Forest) -> float:
     depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
     deepest = np.maximum.reduceat(depth, np.arange(0, B.n_trees, 8))
     steps = 2.0 * (deepest // 2 + 1)
-    walked = float(8 * _STEP * steps.sum()) + _ADDED * B.n_trees
+    walked = float(8 * _STEP * steps.sum()) + added_cycles(forest)
     return walked + key_cycles(forest, "walks")
 
 
@@ -119,7 +129,8 @@ def most_rows(cycles: float, small: Choice, large: Choice) -> int:
     """
     at_once = _ROWS.get(small.name, 1)
     dearer = _DEARER.get((vectors(), small.name), 1.0)
-    least = _CALL + at_once * small.cycles * dearer
+    call = _CALL if at_once == _ROWS["chain"] else _LONG_CALL
+    least = call + at_once * small.cycles * dearer
     if cycles * at_once >= least:
         return int(least // cycles)
     # Beyond, each row adds to both.

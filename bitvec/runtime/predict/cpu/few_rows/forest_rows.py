@@ -14,20 +14,31 @@ import numpy as np
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.runtime.predict.cpu.choice import Choice
-from bitvec.runtime.predict.cpu.few_rows import costs, masks, row_answers, row_scores, set_rows
+from bitvec.runtime.predict.cpu.few_rows import (
+    binned_rows,
+    costs,
+    masks,
+    row_answers,
+    row_scores,
+    set_rows,
+)
+from bitvec.runtime.predict.cpu.few_rows.binned_rows import run_binned
 from bitvec.runtime.predict.cpu.few_rows.call_header import Header
-from bitvec.runtime.predict.cpu.few_rows.calls import Call, ScoresCall
+from bitvec.runtime.predict.cpu.few_rows.calls import MOST_SCORES, Call, ScoresCall
 from bitvec.runtime.predict.cpu.few_rows.direct_walks import DirectWalks
 from bitvec.runtime.predict.cpu.few_rows.lone_tree import fill_answers
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
 from bitvec.runtime.predict.cpu.few_rows.walks import Walks
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
+from bitvec.runtime.predict.cpu.protocol import TreeKernel
 from bitvec.runtime.predict.cpu.traversal import single
 from bitvec.runtime.predict.isolation_scores import isolation_offset
 from bitvec.runtime.predict.subnormals import SUBNORMAL
 
 ROOM: Final = 1 << 16
 """Bytes of the stack that a call may take."""
+SMALL_BATCH: Final = 192
+"""Rows up to which a block fills so few registers that another kernel may be the faster one."""
 AT_ONCE: Final = 64
 """Rows at most that walk through the trees together."""
 
@@ -61,6 +72,8 @@ class FewRows:
         One that `unsupported_reason` does not refuse.
     batch : tuple of Choice
         What runs smaller and larger batches, against which the costs are held.
+    trees_of : callable
+        Returns the forest packed for the kernel of a name, and holds it.
     always : bool
         Whether no number of rows is too large.
     n_threads : int
@@ -71,11 +84,13 @@ class FewRows:
         self,
         forest: Forest,
         batch: tuple[Choice, Choice],
+        trees_of: Callable[[str], TreeKernel],
         *,
         always: bool = False,
         n_threads: int = 1,
     ) -> None:
         self._forest, self._batch, self._always = forest, batch, always
+        self._trees_of = trees_of
         self._n_threads = n_threads
         self._layouts: dict[np.dtype, Layout] = {}
         self._sums: leaf_vectors.LeafSums | None = None
@@ -106,7 +121,47 @@ class FewRows:
             return Header(**fields, answers=answers), EVERY
 
         alone = int(costs.THREAD / costs.block_cycles(self._forest))
-        return Call(header_of, self._most, answer.width, answer.dtype, self._n_threads, alone)
+        more = None
+        if verb not in row_scores.LEAVES and not self._always:
+            for chosen, most in zip(reversed(self._batch), (costs.MOST, SMALL_BATCH), strict=True):
+                if verb in ("scores", "predict_proba"):
+                    most = min(most, MOST_SCORES // self._forest.n_outputs)
+                if self._n_threads > 1:
+                    most = min(most, int(costs.THREAD / max(chosen.cycles, 1)))
+                more = self._batch_call(answer, chosen.name, most, finite=finite, then=more)
+        kind = answer.width, answer.dtype
+        return Call(header_of, self._most, *kind, self._n_threads, alone, then=more)
+
+    def block(self, kernel: str) -> Call:
+        """Return what fills the raw scores of blocks of rows by a kernel for batches."""
+        answer = answer_of(self._forest, "raw")
+        assert answer is not None
+        return self._batch_call(answer, kernel, EVERY)
+
+    def _batch_call(
+        self,
+        answer: Answer,
+        kernel: str,
+        most: int,
+        *,
+        finite: bool = False,
+        then: Call | None = None,
+    ) -> Call:
+        """Return what answers rows by a kernel for batches."""
+        forest, output = self._forest, self._forest.output
+
+        def header_of(dtype: np.dtype) -> tuple[Header, int] | None:
+            fields = answer.fields()
+            batch = binned_rows.fields_of(self._trees_of(kernel), dtype, output.dtype)
+            if fields is None or batch is None:
+                return None
+            sums = row_scores.finish_fields(forest)
+            general = self._general_fields(dtype, answer.n_bytes, finite)
+            return Header(**general | sums | fields | batch), most
+
+        return Call(
+            header_of, lambda dtype: most, answer.width, answer.dtype, 1, most, run_binned, then
+        )
 
     def info(self) -> dict[str, Any]:
         """Return how few rows of float32 are run, and up to how many."""
@@ -163,25 +218,30 @@ class FewRows:
         scores = "answer" not in fields
         if scores:
             fields = row_scores.fields_of(forest, self._sums, layout.has_vectors) | fields
-        narrows = forest.dtype.itemsize < dtype.itemsize
         scores_bytes = output.dtype.itemsize * output.n_outputs
         room_bytes = -(-(keys_bytes + leaves_bytes + scores_bytes) // 64) * 64
         at_once = min(AT_ONCE, ROOM // room_bytes) if "walk" in layout.fields else 1
         return dict(
             **layout.fields,
             **fields,
-            n_features=forest.n_features,
-            finite=finite,
-            largest=np.array([np.finfo(np.float32).max if narrows else np.inf], np.float64),
-            subnormal=np.array([SUBNORMAL]),
+            **self._general_fields(dtype, out_bytes, finite),
             leaves_at=keys_bytes,
             scores_at=keys_bytes + leaves_bytes,
             room_bytes=room_bytes,
             rows_at_once=max(at_once, 1),
             wants_vectors=scores and layout.has_vectors,
             leaf_ptr=forest.bitvectors.leaf_ptr,
-            out_bytes=out_bytes,
         )
+
+    def _general_fields(self, dtype: np.dtype, out_bytes: int, finite: bool) -> dict[str, Any]:
+        narrows = self._forest.dtype.itemsize < dtype.itemsize
+        return {
+            "n_features": self._forest.n_features,
+            "finite": finite,
+            "largest": np.array([np.finfo(np.float32).max if narrows else np.inf], np.float64),
+            "subnormal": np.array([SUBNORMAL]),
+            "out_bytes": out_bytes,
+        }
 
 
 @dataclass(frozen=True, slots=True)

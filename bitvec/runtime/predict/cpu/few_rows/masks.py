@@ -50,8 +50,8 @@ def _bits(forest: Forest, dtype: np.dtype) -> int:
     if reading_of(dtype, forest.dtype) != DOUBLE:
         return 32
     is_compared = _is_compared(forest)
-    wide = costs.masks_cycles(_n_slots(forest) // lanes(64), 0, 0, 0, 0)
-    narrow = costs.masks_cycles(_n_slots(forest) // lanes(32), 0, 0, 0, 0)
+    wide = costs.masks_cycles(_n_slots(forest) // lanes(64), 0, 0, 0)
+    narrow = costs.masks_cycles(_n_slots(forest) // lanes(32), 0, 0, 0)
     columns = unique_integers(forest.tests.feature[is_compared]).size
     cuts = np.count_nonzero(is_compared) / max(1, columns)
     return 32 if narrow + costs.rank_cycles(columns, cuts) < wide else 64
@@ -72,7 +72,7 @@ def _n_slots(forest: Forest) -> int:
 def least_cycles(forest: Forest, dtype: np.dtype) -> float:
     """Return what a row costs at least, if every lane is used: a slot for each node or level."""
     n_slots = _n_slots(forest) // lanes(_bits(forest, dtype))
-    cycles = costs.masks_cycles(n_slots, 0, 0, forest.n_trees, 0)
+    cycles = costs.masks_cycles(n_slots, 0, 0, 0) + costs.added_cycles(forest)
     return cycles + costs.key_cycles(forest, "masks")
 
 
@@ -133,7 +133,8 @@ class Masks:
         self.leaves_bytes = 4 * slots["first_leaf"].size
         self.keys_bytes = found_at + (self.leaves_bytes if slots["turn_of_tree"] is not None else 0)
         self.has_vectors = False
-        self.cycles = _cycles(slots, forest.n_trees) + costs.key_cycles(forest, "masks")
+        self.cycles = _cycles(slots, forest.n_trees) + costs.added_cycles(forest)
+        self.cycles += costs.key_cycles(forest, "masks")
         if ranked:
             self.cycles += costs.rank_cycles(n_compared, ranked["cuts"].size / max(1, n_compared))
         self.fields: dict[str, Any] = {
@@ -160,7 +161,7 @@ def _cycles(slots: dict[str, Any], n_trees: int) -> float:
     n_united = slots["n_sets"] * int(np.maximum(slots["n_words"], 1).sum())
     n_bytes = slots["places"].nbytes + slots["slots"].nbytes
     n_put = 0 if slots["turn_of_tree"] is None else n_trees
-    found = costs.masks_cycles(int(counts.sum()), counts.size, n_united, n_trees, n_bytes)
+    found = costs.masks_cycles(int(counts.sum()), counts.size, n_united, n_bytes)
     return found + costs.sorted_cycles(n_put, 0)
 
 

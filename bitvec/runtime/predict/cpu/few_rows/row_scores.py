@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate, Output
@@ -25,12 +27,14 @@ from bitvec.runtime.predict.cpu.kernel_arrays import (
     zero_of,
 )
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
+from bitvec.runtime.predict.cpu.vectors import I32, I64, address, count, load, number, vector
+from bitvec.runtime.predict.cpu.vectors import store as store_vector
 
 
 def fields_of(forest: Forest, sums: leaf_vectors.LeafSums, has_vectors: bool) -> dict[str, Any]:
     """Return the fields that the sum reads; `has_vectors` says that leaves come as vectors."""
     output = forest.output
-    return {
+    return finish_fields(forest) | {
         "answer": fill_scores.address(output.dtype),
         "n_trees": forest.n_trees,
         "id_of": None if has_vectors else sums.id_of,
@@ -38,6 +42,13 @@ def fields_of(forest: Forest, sums: leaf_vectors.LeafSums, has_vectors: bool) ->
         "column": sums.column if output.n_outputs > 1 else None,
         "v": sums.v,
         "width": sums.v.shape[1],
+    }
+
+
+def finish_fields(forest: Forest) -> dict[str, Any]:
+    """Return the fields that are read where sums begin, and where they become raw scores."""
+    output = forest.output
+    return {
         "n_outputs": output.n_outputs,
         "start": output.base_score if output.base_first else None,
         "divisor": _divisor(output, forest.n_trees),
@@ -56,23 +67,57 @@ def _divisor(output: Output, n_trees: int) -> np.ndarray | None:
     return np.full(output.n_outputs, n_trees, output.dtype)
 
 
+@intrinsic(prefer_literal=True)
+def _add_values(typing_context, v, width, id_of, leaves, n_trees, scores, lanes, zero):
+    """Add to some scores, a literal number of them, their values in the vectors of all trees.
+
+    The sums stay in a register: in memory each addition would wait for the one before.
+    """
+    lanes = lanes.literal_value
+
+    def generate(context, builder, signature, arguments):
+        v, width, id_of, leaves, n_trees, scores, _, zero = arguments
+        kind = vector(zero.type, lanes)
+        step = builder.mul(width, number(context.get_abi_sizeof(zero.type)))
+
+        def add(has_ids):
+            def add_tree(tree, carried):
+                which = load(builder, leaves, builder.mul(tree, number(4)), I32)
+                if has_ids:
+                    at = builder.mul(builder.zext(which, I64), number(4))
+                    which = load(builder, id_of, at, I32)
+                at = builder.mul(builder.zext(which, I64), step)
+                return [builder.fadd(carried[0], load(builder, v, at, kind))]
+
+            before = [load(builder, scores, number(0), kind)]
+            (found,) = count(builder, number(0), n_trees, add_tree, carried=before)
+            store_vector(builder, found, scores, number(0))
+
+        is_given = builder.icmp_unsigned("!=", id_of, number(0))
+        with builder.if_else(is_given) as (with_ids, without):
+            with with_ids:
+                add(has_ids=True)
+            with without:
+                add(has_ids=False)
+        return context.get_dummy_value()
+
+    return types.void(*[address] * 6, types.IntegerLiteral(lanes), zero), generate
+
+
 @inner
 def _add(header, leaves, scores, zero):
     """Add the vectors of the leaves of all trees to the scores, tree by tree."""
     n_trees, width, v = field(header, "n_trees"), field(header, "width"), field(header, "v")
     id_of, entry_ptr = field(header, "id_of"), field(header, "entry_ptr")
     column, size = field(header, "column"), size_of(zero)
-    if field(header, "n_outputs") == 1 and column == 0:
-        value = load_like(scores, zero)  # the sum stays in a register
-        if id_of:
-            for tree in range(n_trees):
-                leaf = np.int64(load_int32(leaves + 4 * tree))
-                vector = np.int64(np.uint32(load_int32(id_of + 4 * leaf)))
-                value += load_like(v + size * vector, zero)
-        else:
-            for tree in range(n_trees):
-                value += load_like(v + size * np.int64(load_int32(leaves + 4 * tree)), zero)
-        store(scores, value)
+    if entry_ptr == 0 and column == 0:
+        whole = width // 8 * 8
+        for k in range(0, whole, 8):
+            at = size * k
+            _add_values(v + at, width, id_of, leaves, n_trees, scores + at, 8, zero)
+        for k in range(whole, width):
+            at = size * k
+            _add_values(v + at, width, id_of, leaves, n_trees, scores + at, 1, zero)
         return
     for tree in range(n_trees):
         vector = np.int64(load_int32(leaves + 4 * tree))
@@ -84,18 +129,13 @@ def _add(header, leaves, scores, zero):
             ):
                 at = scores + size * np.int64(load_int32(column + 4 * k))
                 store(at, load_like(at, zero) + load_like(v + size * k, zero))
-        elif column:
+        else:
             at = scores + size * np.int64(load_int32(column + 4 * vector))
             store(at, load_like(at, zero) + load_like(v + size * vector, zero))
-        else:
-            first = v + size * width * vector
-            for k in range(width):
-                at = scores + size * k
-                store(at, load_like(at, zero) + load_like(first + size * k, zero))
 
 
 @inner
-def _finish(header, scores, zero):
+def finish(header, scores, zero):
     """Make raw scores of sums over trees: `bitvec.core.output.Output.finish`."""
     divisor, scale, base = field(header, "divisor"), field(header, "scale"), field(header, "base")
     kind = type(zero)
@@ -124,7 +164,7 @@ def fill_scores(header, room, out):
         at = size_of(zero) * k
         store(scores + at, load_like(start + at, zero) if start else zero)
     _add(header, room + field(header, "leaves_at"), scores, zero)
-    _finish(header, scores, zero)
+    finish(header, scores, zero)
     return called(link, header, scores, to) if link else 1
 
 
