@@ -15,14 +15,14 @@ from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.runtime.predict.cpu.choice import Choice
 from bitvec.runtime.predict.cpu.few_rows import (
-    binned_rows,
+    binned_batches,
     costs,
     masks,
     row_answers,
     row_scores,
     set_rows,
 )
-from bitvec.runtime.predict.cpu.few_rows.binned_rows import run_binned
+from bitvec.runtime.predict.cpu.few_rows.binned_batches import run_batch
 from bitvec.runtime.predict.cpu.few_rows.call_header import Header
 from bitvec.runtime.predict.cpu.few_rows.calls import MOST_SCORES, Call, ScoresCall
 from bitvec.runtime.predict.cpu.few_rows.direct_walks import DirectWalks
@@ -152,7 +152,7 @@ class FewRows:
 
         def header_of(dtype: np.dtype) -> tuple[Header, int] | None:
             fields = answer.fields()
-            batch = binned_rows.fields_of(self._trees_of(kernel), dtype, output.dtype)
+            batch = binned_batches.fields_of(self._trees_of(kernel), dtype, output.dtype)
             if fields is None or batch is None:
                 return None
             sums = row_scores.finish_fields(forest)
@@ -160,7 +160,7 @@ class FewRows:
             return Header(**general | sums | fields | batch), most
 
         return Call(
-            header_of, lambda dtype: most, answer.width, answer.dtype, 1, most, run_binned, then
+            header_of, lambda dtype: most, answer.width, answer.dtype, 1, most, run_batch, then
         )
 
     def info(self) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def _answer_rows(header, batch, out):
 
 
 @kernel
-def run_binned(X, header, out):
+def run_batch(X, header, out):
     """Fill the answers to the rows of X, C-contiguous; return how many rows are served."""
     n_rows = X.shape[0]
     if X.shape[1] != field(header, "n_features"):
