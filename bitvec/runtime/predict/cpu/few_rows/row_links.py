@@ -111,13 +111,17 @@ def _fill_exp(header, x, out, n, zero):
     """Fill `out` with exp as the source has it, of n numbers that stand elsewhere."""
     table = field(header, "exp_table")
     if table:
+        # Of arrays, whose loops LLVM makes vectors of.
+        values = carray(pointer(x), (n,), type(zero))
+        exps = carray(pointer(out), (n,), type(zero))
+        entries = carray(pointer(table), (TABLE_SIZE,), np.float64)
         for k in range(n):
-            x_k = np.float64(load_like(x + size_of(zero) * k, zero))
-            step, rest = steps_and_rest(x_k)
-            entry = load_float64(table + 8 * (np.int64(step) & (TABLE_SIZE - 1)))
-            is_zero = x_k <= LEAST_EXP and k >= n - n % 4
-            exp = 0.0 if is_zero else table_exp_of(step, rest, entry)
-            store(out + size_of(zero) * k, type(zero)(exp))
+            step, rest = steps_and_rest(np.float64(values[k]))
+            entry = entries[np.uint32(step) & np.uint32(TABLE_SIZE - 1)]
+            exps[k] = table_exp_of(step, rest, entry)
+        for k in range(n - n % 4, n):
+            if values[k] <= LEAST_EXP:
+                exps[k] = 0
     elif size_of(zero) == 4 or field(header, "takes_c_exp"):
         for k in range(n):
             at = size_of(zero) * k
