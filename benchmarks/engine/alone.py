@@ -9,6 +9,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -84,11 +85,30 @@ def cycles(place: str) -> dict[str, Any]:
     a counter of cycles, so none is used.
     """
     folder = Path(place)
-    from numba import njit
-
     import bitvec
     from benchmarks.engine.engines.calls import read_job
     from benchmarks.engine.engines.of_bitvec import converted
+
+    X = np.load(folder / "X.npy")[:BATCH]
+    predictor = bitvec.compile(converted(read_job(folder, "values")), n_jobs=1)
+    predictor.predict(X)
+    found = []
+    for _ in range(PAIRS):
+        hertz = clock()
+        found.append((_cpu(lambda: predictor.predict(X)) / len(X) * hertz, hertz))
+    counts, clocks = (sorted(values) for values in zip(*found, strict=True))
+    info = predictor.info()
+    return {
+        "cycles": counts[PAIRS // 2],
+        "least_cycles": counts[0],
+        "gigahertz": clocks[PAIRS // 2] / 1e9,
+        "info": info,
+    }
+
+
+@cache
+def _chain() -> Callable[[int], Any]:
+    from numba import njit
 
     @njit
     def chain(n):  # type: ignore[no-untyped-def]
@@ -98,22 +118,15 @@ def cycles(place: str) -> dict[str, Any]:
             x = x ^ (x >> np.uint64(3))
         return x
 
-    X = np.load(folder / "X.npy")[:BATCH]
-    predictor = bitvec.compile(converted(read_job(folder, "values")), n_jobs=1)
-    predictor.predict(X)
     chain(10)
-    found = []
-    for _ in range(PAIRS):
-        clock = 4 * CHAIN / _cpu(lambda: chain(CHAIN))
-        found.append((_cpu(lambda: predictor.predict(X)) / len(X) * clock, clock))
-    counts, clocks = (sorted(values) for values in zip(*found, strict=True))
-    info = predictor.info()
-    return {
-        "cycles": counts[PAIRS // 2],
-        "least_cycles": counts[0],
-        "gigahertz": clocks[PAIRS // 2] / 1e9,
-        "info": info,
-    }
+    made: Callable[[int], Any] = chain
+    return made
+
+
+def clock() -> float:
+    """Return the cycles of a second, by a chain of four dependent one-cycle operations."""
+    chain = _chain()
+    return 4 * CHAIN / _cpu(lambda: chain(CHAIN))
 
 
 def memory(place: str) -> dict[str, Any]:

@@ -142,6 +142,16 @@ def test_batches_by_binned_columns_have_the_bits_of_the_reference(data, dtype, k
             same(got, expected[verb])
 
 
+def test_a_small_batch_is_not_run_by_the_kernel_of_large_ones():
+    forest = grown(3, 9, 5)
+    batch = choice.Choice("deep", "", 1.0), choice.Choice("chain", "", 1.0)
+    few = forest_rows.FewRows(forest, batch, cache(lambda name: choice.pack(name, forest)))
+    few.most_rows = lambda layout: 0
+    X = np.random.default_rng(0).normal(size=(300, 5)).astype(np.float32)
+    assert few.call("raw").answer(X[:10]) is None
+    same(few.call("raw").answer(X), compile(forest, engine="reference").raw(X))
+
+
 def grown(n_trees, n_leaves, n_features, dtype=np.float32, seed=0, **output):
     """Random trees with thresholds and rows on one coarse grid, so that ties are common."""
     rng = np.random.default_rng(seed)

@@ -129,7 +129,7 @@ def require_kernel(name: str, forest: Forest) -> Choice:
     if reason is not None:
         raise InputError(f"the kernel {name} cannot hold this forest: {reason}.")
     name = "deep" if name == ONE_ROW else name
-    return Choice(name, "asked for", _costs(forest)[name] or 0.0)
+    return Choice(name, "asked for", costs(forest)[name] or 0.0)
 
 
 def choose(forest: Forest, *, small: bool = False) -> Choice:
@@ -141,26 +141,26 @@ def choose(forest: Forest, *, small: bool = False) -> Choice:
     >>> choose(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])).name
     'chain'
     """
-    costs = {name: cost for name, cost in _costs(forest, small).items() if cost is not None}
+    known = {name: cost for name, cost in costs(forest, small=small).items() if cost is not None}
     reasons: list[str] = []
-    for name in sorted(costs, key=lambda name: costs[name]):
+    for name in sorted(known, key=lambda name: known[name]):
         reason = unsupported_reason(name, forest)
         if reason is None:
-            least = f"about {costs[name]:.0f} cycles a row"
+            least = f"about {known[name]:.0f} cycles a row"
             others = [
-                f"{other} {costs[other]:.0f}"
-                for other in costs
+                f"{other} {known[other]:.0f}"
+                for other in known
                 if other != name and unsupported_reason(other, forest, counts=False) is None
             ]
             against = f", against {', '.join(others)}" if others else ""
             not_held = f"; {'; '.join(reasons)}" if reasons else ""
-            return Choice(name, least + against + not_held, costs[name])
+            return Choice(name, least + against + not_held, known[name])
         reasons.append(f"not {name}: {reason}")
     raise AssertionError("the kernel mixed holds every forest")
 
 
-def _costs(forest: Forest, small: bool = False) -> dict[str, float | None]:
-    """Return estimated cycles a row of each kernel, for the trees alone."""
+def costs(forest: Forest, *, small: bool = False) -> dict[str, float | None]:
+    """Return estimated cycles a row of each kernel, for the trees alone; None where it has none."""
     B = forest.bitvectors
     n_leaves = np.diff(B.leaf_ptr)
     most = int(n_leaves.max(initial=1))

@@ -20,7 +20,7 @@ from bitvec.runtime.predict.cpu.kernel_arrays import called, load_float64, room_
 from bitvec.runtime.predict.threads import for_each_block
 
 Run = Callable[[Array, int, Array], int]
-HeaderOf = Callable[[np.dtype], tuple[Header, int] | None]
+HeaderOf = Callable[[np.dtype], tuple[Header | None, int]]
 
 TYPED = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
 """Dtypes of answers for which calls are compiled; others are handed over as bytes."""
@@ -82,7 +82,7 @@ class Call:
     Parameters
     ----------
     header_of : callable
-        From the dtype of X to the header for it and the most rows, or None if there is no answer.
+        From the dtype of X to the header for it, None if there is no answer, and the most rows.
     width : int, optional
         Of the answer to a row; None if it is one value.
     dtype : numpy dtype
@@ -140,6 +140,8 @@ class Call:
         n_rows = len(X)
         if not 0 < n_rows <= most:
             return None if self._then is None else self._then.answer(X)
+        if not header:
+            return None
         if not X.flags.carray:
             if n_rows > CONTIGUOUS:
                 return None
@@ -156,7 +158,7 @@ class Call:
         if not (len(X) and X.flags.carray and out.flags.carray):
             return False
         run, header, most = self._ways.get(X.dtype) or self._prepare(X.dtype, len(X))
-        return most > 0 and run(X, header, out) == len(X)
+        return header != 0 and len(X) <= most and run(X, header, out) == len(X)
 
     def _run_on_threads(self, run: Run, X: Array, header: int, out: Array) -> bool:
         """Fill the answers part by part; return whether all rows are served."""
@@ -178,11 +180,11 @@ class Call:
             most = self._limits.setdefault(dtype, self._most_of(dtype) if dtype in FLOATS else 0)
         if not 0 < n_rows <= most:
             return self._run, 0, 0
-        found = self._make(dtype)
-        if found is None:
-            return self._ways.setdefault(dtype, (self._run, 0, 0))
-        self._headers.append(found[0])
-        return self._ways.setdefault(dtype, (self._compiled(dtype), found[0].address, found[1]))
+        header, most = self._make(dtype)
+        if header is None:
+            return self._ways.setdefault(dtype, (self._run, 0, most))
+        self._headers.append(header)
+        return self._ways.setdefault(dtype, (self._compiled(dtype), header.address, most))
 
     def _compiled(self, dtype: np.dtype) -> Run:
         """Return the kernel for X of a dtype, without the look for types, which is done."""

@@ -46,7 +46,7 @@ _LEVEL: Final = 12.0
 """A level of a tree that is walked by itself, straight over X."""
 _KEY: Final = {"masks": 2.0, "walks": 5.0}
 """A column whose value is made a key."""
-_ROW: Final = 200.0
+ROW: Final = 200.0
 """A row by any layout of few rows, before its trees."""
 _CALL: Final = 6_000.0
 _LONG_CALL: Final = 25_000.0
@@ -130,7 +130,7 @@ def most_rows(cycles: float, small: Choice, large: Choice) -> int:
     `small` and `large` run batches of up to and of more than 192 rows.
     """
     at_once = _ROWS.get(small.name, 1)
-    cycles += _ROW
+    cycles += ROW
     dearer = _DEARER.get((vectors(), small.name), 1.0)
     call = _CALL if at_once == _ROWS["chain"] else _LONG_CALL
     least = call + at_once * small.cycles * dearer

@@ -106,15 +106,15 @@ class FewRows:
         if answer is None:
             return None
 
-        def header_of(dtype: np.dtype) -> tuple[Header, int] | None:
+        def header_of(dtype: np.dtype) -> tuple[Header | None, int]:
             fields = answer.fields()
             if fields is None:
-                return None
+                return None, 0
             layout = self.layout(dtype)
             fields = self._fields(layout, dtype, fields, answer.n_bytes, finite)
             header = Header(**fields | {"find_rows": 0})
             if header["room_bytes"] > ROOM:
-                return None
+                return None, 0
             answers = self._answers(header) if "find_rows" in fields else None
             if answers is None:
                 return header, self.most_rows(layout)
@@ -150,11 +150,11 @@ class FewRows:
         """Return what answers rows by a kernel for batches."""
         forest, output = self._forest, self._forest.output
 
-        def header_of(dtype: np.dtype) -> tuple[Header, int] | None:
+        def header_of(dtype: np.dtype) -> tuple[Header | None, int]:
             fields = answer.fields()
             batch = binned_batches.fields_of(self._trees_of(kernel), dtype, output.dtype)
             if fields is None or batch is None:
-                return None
+                return None, most
             sums = row_scores.finish_fields(forest)
             general = self._general_fields(dtype, answer.n_bytes, finite)
             return Header(**general | sums | fields | batch), most
