@@ -26,8 +26,8 @@ TYPED = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
 """Dtypes of answers for which calls are compiled; others are handed over as bytes."""
 CONTIGUOUS = 4096
 """Rows up to which an array of other strides is copied."""
-MOST_SCORES = 2048
-"""Scores beyond which they are transformed by vectors."""
+MOST_LINKED = 9000
+"""Calls of a link and its scores, of which a call counts three, beyond which vectors cost less."""
 
 
 @kernel
@@ -207,7 +207,9 @@ class ScoresCall:
 
     def __call__(self, raw: Array, out: Array) -> bool:
         """Fill `out` with the answers; return False where that is left to others."""
-        if raw.size > MOST_SCORES or not (raw.flags.carray and out.flags.carray):
+        if len(raw) * (3 + raw.shape[1]) > MOST_LINKED or not (
+            raw.flags.carray and out.flags.carray
+        ):
             return False
         if self._header is None:
             fields = self._fields()
