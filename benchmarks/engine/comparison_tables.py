@@ -124,6 +124,8 @@ _LABELS: Final = {
     "{gigahertz:.2f} GHz"),
     "memory": ("Size of the packed forest", "{bytes_a_node:.1f} bytes a node, {packed_bytes:,} "
     "bytes for {nodes:,} nodes"),
+    "floors": ("What no engine does without", "a call {call_seconds:.1e} s; {rows:,} rows read in "
+    "{read_seconds:.1e} s, and their answers of 10 classes written in {write_seconds:.1e} s"),
     "first prediction": ("First prediction of a process", "{seconds:.2f} s, at least "
     "{least_seconds:.2f} s; {load_seconds:.2f} s of it import and load, {first_seconds:.2f} s "
     "compile and predict; {cold_seconds:.1f} s with nothing compiled"),
