@@ -59,7 +59,8 @@ _VALUE = 0.9
 """Cycles of each further value of a leaf."""
 _FEW_VECTORS = 2.0
 """Factor of a chain node's cycles in a block of 128 rows, whose states wait for each other."""
-_BIN, _KEY = 3.5, 3.0
+_BIN = {"avx512": 3.5, "portable": 8.0, "none": 8.0}
+_KEY = 3.0
 """Cycles a column whose values are ranked, or made keys."""
 _SET = {"perfect": 0.1, "chain": 0.03}
 """Cycles a set node, besides those of a node; of oblivious trees as of perfect, once a level."""
@@ -172,9 +173,10 @@ def costs(forest: Forest, *, small: bool = False) -> dict[str, float | None]:
     one_hot = forest.tests.is_one_hot
     columns = unique_integers(forest.tests.feature[one_hot]).size
     # What every row costs before its trees: bins of columns, and margins of all nodes.
-    binned = _BIN * columns + (0.0 if one_hot.all() else oblique_bins.cycles(forest))
+    binned = _BIN[vectors()] * columns + (0.0 if one_hot.all() else oblique_bins.cycles(forest))
     width = forest.leaves.v.shape[1]
-    added = binned + (_TREE[vectors()] + _VALUE * (width - 1)) * B.n_trees
+    further = _VALUE * (width - 1) * B.n_trees
+    added = binned + _TREE[vectors()] * B.n_trees + further
     sets = int(np.count_nonzero(forest.tests.kind == Kind.SET))
     path = None if paths.unsupported_reason(forest) else paths.cycles(forest)
     shared = None if oblivious.unsupported_reason(forest) else _oblivious(forest, deepest)
@@ -187,8 +189,8 @@ def costs(forest: Forest, *, small: bool = False) -> dict[str, float | None]:
         "hybrid": binned + tall + _SET["perfect"] * sets,
         "chain": added + node * B.n_nodes + _SET["chain"] * sets,
         "oblivious": None if shared is None else binned + shared,
-        "single": _SINGLE_LEVEL * levels,
-        "deep": _KEY * columns + _DEEP_LEVEL * levels + 4 * B.n_trees,
+        "single": _SINGLE_LEVEL * levels + further,
+        "deep": _KEY * columns + _DEEP_LEVEL * levels + 4 * B.n_trees + further,
         "paths": path,
         "mixed": max(_MIXED_LEVEL * levels, mixed.cycles(forest)),
     }
