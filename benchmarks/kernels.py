@@ -203,8 +203,12 @@ def _children(
 
 
 def figures(rows: Sequence[Row]) -> list[Row]:
-    """Return for each level and kernel how far the costs are off, and what the choice loses."""
-    found: list[Row] = []
+    """Return for each level and kernel how far the costs are off, and what the choice loses.
+
+    What was returned before stays as it is.
+    """
+    found = [row for row in rows if "what" in row]
+    rows = [row for row in rows if "what" not in row]
     for (level, n, kernel), some in sorted(groups(rows, "level", "rows", "kernel").items()):
         ratios = [row["cycles"] / row["expected"] for row in some if row["expected"]]
         low, middle, high = np.quantile(ratios, (0.1, 0.5, 0.9))
