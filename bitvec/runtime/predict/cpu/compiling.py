@@ -57,9 +57,6 @@ phase = njit(error_model="numpy", inline="always")
 """Part of a kernel that is called in one place: its statements replace the call before types are
 inferred. LLVM optimises an `inner` function by itself and again in each caller; a phase once."""
 
-unordered = njit(fastmath={"nnan", "nsz"}, **_PART)
-"""Part of a kernel in which maxima may be taken in any order: of equal zeros either, of NaN any."""
-
 inlined = njit(forceinline=True, **_PART)
 """Part of a kernel that is called for each number: a call would take longer than what it does."""
 

@@ -6,14 +6,16 @@ column's byte reaches the node's own.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.shape_annotations import Int32, UInt8
 from bitvec.runtime.predict.cpu.compiling import Kernel
+from bitvec.runtime.predict.cpu.kernel_arrays import address_of
 
 MOST_BINNED = 1 << 16
 """A node holds the number of its binned column in two bytes."""
@@ -40,21 +42,40 @@ Bound = tuple[Kernel, int, Array]
 """A kernel, the address that it is handed first, and the array that stands there."""
 
 
-@runtime_checkable
-class BoundBinner(Binner, Protocol):
-    """A binner whose kernel takes an address of its own, and then int64 alone.
+class BoundBinner(ABC):
+    """A `Binner` whose kernel takes an address of its own, and then int64 alone.
 
     They are the address of X, its strides, and its rows, `room`, `n_binned` and `binned` of `fill`.
     """
 
+    def __init__(self) -> None:
+        self._bound: dict[int, Bound] = {}
+
     @property
+    @abstractmethod
     def n_columns(self) -> int:
         """The columns of X that it reads."""
-        ...
+
+    @property
+    @abstractmethod
+    def packed_bytes(self) -> int:
+        """Bytes of the arrays that it reads, X apart."""
+
+    @abstractmethod
+    def _bind(self, dtype: np.dtype) -> Bound:
+        """Return the kernel for X of a dtype."""
 
     def bound(self, dtype: np.dtype) -> Bound:
         """Return the kernel for X of a dtype; what stands at its address lives as long as this."""
-        ...
+        found = self._bound.get(dtype.itemsize)
+        # Of two threads that come here at once, one wins: nothing whose address is in use may go.
+        return found or self._bound.setdefault(dtype.itemsize, self._bind(dtype))
+
+    def fill(self, X: Array, binned: int, n_binned: int, room: int) -> None:
+        """Fill the binned columns: see `Binner.fill`."""
+        if self.n_columns:
+            run, fields, _ = self.bound(X.dtype)
+            run(fields, address_of(X), *X.strides, len(X), room, n_binned, binned)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

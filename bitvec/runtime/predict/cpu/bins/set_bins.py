@@ -19,7 +19,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, ZERO_THRESHOLD, CodeRule, Kind, MissingRule, Relation
 from bitvec.core.shape_annotations import Int64, UInt8
 from bitvec.runtime.predict.cpu import keys
-from bitvec.runtime.predict.cpu.bins.binners import MOST_BINNED, Bound
+from bitvec.runtime.predict.cpu.bins.binners import MOST_BINNED, Bound, BoundBinner
 from bitvec.runtime.predict.cpu.bins.set_kernels import (
     CODE_COLUMNS,
     COLUMN,
@@ -92,7 +92,7 @@ def no_sets(n_trees: int) -> TreeSets:
     )
 
 
-class SetBinner:
+class SetBinner(BoundBinner):
     """Makes the binned columns of set tests; see `cpu.bins.binners.Binner`.
 
     Parameters
@@ -118,6 +118,7 @@ class SetBinner:
         sentinel: float | None,
         dtype: np.dtype,
     ) -> None:
+        super().__init__()
         self.in_trees = in_trees
         self._columns = columns
         self._code_column = code_column
@@ -127,7 +128,6 @@ class SetBinner:
         maps = [column.map for column in columns if column.map is not None]
         self._maps = constant(np.concatenate([np.zeros(0, np.int32), *maps]))
         self._records: dict[str, Array] = {}
-        self._bound: dict[int, Bound] = {}
 
     @property
     def n_columns(self) -> int:
@@ -140,26 +140,15 @@ class SetBinner:
         arrays = [self._lookups, self._maps, *self.in_trees.arrays, *self._records.values()]
         return sum(array.nbytes for array in arrays)
 
-    def fill(self, X: Array, binned: int, n_binned: int, room: int) -> None:
-        """Fill the binned columns of codes and of shared sets: see `Binner.fill`."""
-        if not self._columns:
-            return
-        run, fields, _ = self.bound(X.dtype)
-        run(fields, address_of(X), *X.strides, len(X), room, n_binned, binned)
-
-    def bound(self, dtype: np.dtype) -> Bound:
-        """Return the kernel for a dtype: see `binners.BoundBinner`."""
-        if dtype.itemsize not in self._bound:
-            narrow = np.dtype(np.float32) in (dtype, self._dtype)
-            records = self._records_for(np.dtype(np.float32 if narrow else np.float64))
-            held = records, self._maps, self._lookups, self.in_trees.tables
-            columns, maps, lookups, tables = map(address_of, held)
-            sizes = len(records), len(self._maps), len(self._lookups)
-            found = columns, sizes[0], maps, sizes[1], lookups, sizes[2], tables
-            fields = constant(np.array(found, np.int64))
-            bound = fill_sets(dtype.itemsize == 8, narrow), address_of(fields), fields
-            self._bound.setdefault(dtype.itemsize, bound)
-        return self._bound[dtype.itemsize]
+    def _bind(self, dtype: np.dtype) -> Bound:
+        narrow = np.dtype(np.float32) in (dtype, self._dtype)
+        records = self._records_for(np.dtype(np.float32 if narrow else np.float64))
+        held = records, self._maps, self._lookups, self.in_trees.tables
+        columns, maps, lookups, tables = map(address_of, held)
+        sizes = len(records), len(self._maps), len(self._lookups)
+        found = columns, sizes[0], maps, sizes[1], lookups, sizes[2], tables
+        fields = constant(np.array(found, np.int64))
+        return fill_sets(dtype.itemsize == 8, narrow), address_of(fields), fields
 
     def _records_for(self, dtype: np.dtype) -> Array:
         """Return the columns as the kernel takes them, for values read as `dtype`."""

@@ -25,7 +25,7 @@ from bitvec.runtime.predict.cpu.bins.bin_tables import (
     bin_tables,
     uses_buckets,
 )
-from bitvec.runtime.predict.cpu.bins.binners import Bound
+from bitvec.runtime.predict.cpu.bins.binners import Bound, BoundBinner
 from bitvec.runtime.predict.cpu.bins.windows import WINDOW
 from bitvec.runtime.predict.cpu.kernel_arrays import address_of, constant
 
@@ -33,7 +33,7 @@ MOST_THRESHOLDS = 65_535
 """Thresholds of one column whose bins fit two bytes."""
 
 
-class ThresholdBinner:
+class ThresholdBinner(BoundBinner):
     """Makes the binned columns of one-hot margin, kernel and equality tests.
 
     Parameters
@@ -55,13 +55,13 @@ class ThresholdBinner:
     def __init__(
         self, columns: Array, derived: Array, thresholds: list[Array], dtype: np.dtype
     ) -> None:
+        super().__init__()
         self._columns = constant(columns)
         self._derived = constant(derived)
         self._windows = constant(_windows(columns[:, 0]))
         self._thresholds = thresholds
         self._dtype = dtype
         self._tables: dict[str, BinTables] = {}
-        self._bound: dict[int, Bound] = {}
 
     @property
     def n_columns(self) -> int:
@@ -79,18 +79,6 @@ class ThresholdBinner:
         tables = [array for table in self._tables.values() for array in table.arrays]
         return sum(a.nbytes for a in [self._columns, self._derived, self._windows, *tables])
 
-    def fill(self, X: Array, binned: int, n_binned: int, room: int) -> None:
-        """Fill the binned columns: see `Binner.fill`."""
-        if not len(self._columns):
-            return
-        run, fields, _ = self.bound(X.dtype)
-        strides = X.strides
-        run(fields, address_of(X), *strides, len(X), room, n_binned, binned)
-
-    def bound(self, dtype: np.dtype) -> Bound:
-        """Return the kernel for a dtype: see `binners.BoundBinner`."""
-        return self._bound.get(dtype.itemsize) or self._bind(dtype)
-
     def _bind(self, dtype: np.dtype) -> Bound:
         tables = self._tables_for(dtype)
         columns, windows, derived = self._columns, self._windows, self._derived
@@ -105,9 +93,7 @@ class ThresholdBinner:
         found |= {"columns": address_of(columns), "windows": address_of(windows)}
         found |= {"derived": address_of(derived)}
         fields = constant(np.array([found[name] for name in FIELDS], np.int64))
-        bound = fill_bins(dtype.itemsize == 8, tables.settle), address_of(fields), fields
-        # Of two threads that come here at once, one wins: nothing whose address is in use may go.
-        return self._bound.setdefault(dtype.itemsize, bound)
+        return fill_bins(dtype.itemsize == 8, tables.settle), address_of(fields), fields
 
     def _tables_for(self, dtype: np.dtype) -> BinTables:
         # A forest of float64 searches float32 values among other keys than float64 ones; one of
