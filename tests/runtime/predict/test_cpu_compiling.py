@@ -75,9 +75,8 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_damaged_cache_is_compiled_anew_and_replaced(tmp_path, monkeypatch, suffix, damage):
+def test_a_damaged_cache_is_compiled_anew_and_replaced(tmp_path, monkeypatch, damage):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     first = made()
     assert first(21.0) == 42
@@ -85,7 +84,7 @@ def test_a_damaged_cache_is_compiled_anew_and_replaced(tmp_path, monkeypatch, su
     kept = made()
     assert kept(21.0) == 42
     assert is_from_cache(kept)
-    files = list(tmp_path.rglob(f"*{suffix}"))
+    files = list(tmp_path.rglob("*.nbc"))
     assert files
     for path in files:
         path.write_bytes(damage(path.read_bytes()))
@@ -95,6 +94,32 @@ def test_a_damaged_cache_is_compiled_anew_and_replaced(tmp_path, monkeypatch, su
     replaced = made()
     assert replaced(21.0) == 42
     assert is_from_cache(replaced)
+
+
+def plus(k: int) -> compiling.Kernel:
+    def add(x):
+        return x + k
+
+    return compiling.Kernel(add)
+
+
+def test_versions_that_are_written_at_once_are_not_taken_for_each_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    written = compiling._KeyedFiles._dump
+
+    def while_others_write(self, data):
+        """Write another version before the first is, as another process may."""
+        monkeypatch.setattr(compiling._KeyedFiles, "_dump", written)
+        assert plus(2)(1) == 3
+        assert plus(1)(1.0) == 2
+        return written(self, data)
+
+    monkeypatch.setattr(compiling._KeyedFiles, "_dump", while_others_write)
+    assert plus(1)(1) == 2
+    for k, x in ((1, 1), (2, 1), (1, 1.0)):
+        kernel = plus(k)
+        assert kernel(x) == x + k
+        assert is_from_cache(kernel)
 
 
 @pytest.mark.parametrize("failure", [errno.ENOSPC, errno.EROFS, errno.EACCES])
@@ -151,7 +176,7 @@ def test_predictions_go_on_with_a_damaged_cache(tmp_path, damage):
 
     before = predict()
     assert before == "[10.0, 20.0]\n"
-    files = [path for path in tmp_path.rglob("*.nb?") if path.suffix in (".nbi", ".nbc")]
+    files = list(tmp_path.rglob("*.nbc"))
     assert files
     for path in files:
         path.write_bytes(damage(path.read_bytes()))

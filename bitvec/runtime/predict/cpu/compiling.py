@@ -93,22 +93,31 @@ def _digest(folders: tuple[Path, ...]) -> str:
     return hasher.hexdigest()[:16]
 
 
-class _CheckedFiles(IndexDataCacheFile):
-    """numba's files of one kernel, each with its digest behind it, which unpickling passes over.
+class _KeyedFiles(IndexDataCacheFile):
+    """One file for each version of a kernel, named by what it was compiled for, with its digest.
 
-    numba unpickles what it finds. Here a file that is cut short or damaged counts as one that is
-    not there, so that the kernel is compiled again and the file replaced.
+    numba numbers the files of a kernel and keeps an index: of two processes that compile at once,
+    each may take the number of the other, and the index then names the wrong version. And numba
+    unpickles what it finds: here a file that is cut short or damaged counts as one that is not
+    there, so that the kernel is compiled again and the file replaced.
     """
 
-    def _load_index(self) -> Any:
-        if not _is_whole(self._index_path):
-            return {}
-        return super()._load_index()  # type: ignore[no-untyped-call]
+    def load(self, key: Any) -> Any:
+        name = self._data_name(key)
+        try:
+            content = Path(self._data_path(name)).read_bytes()  # type: ignore[no-untyped-call]
+        except OSError:
+            return None
+        size = hashlib.sha256().digest_size
+        is_whole = hashlib.sha256(content[:-size]).digest() == content[-size:]
+        return super()._load_data(name) if is_whole else None  # type: ignore[no-untyped-call]
 
-    def _load_data(self, name: str) -> Any:
-        if not _is_whole(self._data_path(name)):  # type: ignore[no-untyped-call]
-            raise OSError("damaged")  # which numba takes for a file that was removed
-        return super()._load_data(name)  # type: ignore[no-untyped-call]
+    def save(self, key: Any, data: Any) -> None:
+        self._save_data(self._data_name(key), data)  # type: ignore[no-untyped-call]
+
+    def _data_name(self, key: Any) -> str:
+        named = hashlib.sha256(repr(key).encode()).digest()[:8]
+        return super()._data_name(int.from_bytes(named))  # type: ignore[no-untyped-call]
 
     @contextmanager
     def _open_for_write(self, filepath: str) -> Iterator[_Digested]:
@@ -130,15 +139,6 @@ class _Digested:
 
     def digest(self) -> bytes:
         return self._hasher.digest()
-
-
-def _is_whole(path: str) -> bool:
-    try:
-        content = Path(path).read_bytes()
-    except OSError:
-        return False
-    size = hashlib.sha256().digest_size
-    return hashlib.sha256(content[:-size]).digest() == content[-size:]
 
 
 @cache
@@ -215,7 +215,7 @@ class _KernelCache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        self._cache_file = _CheckedFiles(  # type: ignore[no-untyped-call]
+        self._cache_file = _KeyedFiles(  # type: ignore[no-untyped-call]
             cache_path=self._cache_path,
             filename_base=self._impl.filename_base,
             source_stamp=self._impl.locator.get_source_stamp(),
