@@ -86,6 +86,15 @@ class FewRowsEngine(Protocol):
         ...
 
 
+@runtime_checkable
+class RemadeEngine(Protocol):
+    """An engine that can be made anew for another forest."""
+
+    def of(self, forest: Forest) -> Engine:
+        """Return one with the same options that runs another forest."""
+        ...
+
+
 def _reference(
     forest: Forest, *, kernel: str | None, n_jobs: int | None, device: str | None
 ) -> Engine:

@@ -16,21 +16,13 @@ from bitvec.errors import BitvecError, InputError
 from bitvec.runtime.predict import leaf_outputs, row_blocks, subnormals, tables
 from bitvec.runtime.predict.engine import Engine, FewRows, FewRowsEngine, create
 from bitvec.runtime.predict.predictions import Predictions
+from bitvec.runtime.predict.read_columns import sparse_rows
 from bitvec.runtime.predict.unsupported import refused_values
 
 VERBS = (
-    "predict",
-    "predict_proba",
-    "decision_function",
-    "raw",
-    "scores",
-    "score_samples",
-    "exit_leaves",
-    "apply",
-    "decision_path",
-    "per_tree",
-    "tree_contributions",
-)
+    "predict", "predict_proba", "decision_function", "raw", "scores", "score_samples",
+    "exit_leaves", "apply", "decision_path", "per_tree", "tree_contributions",
+)  # fmt: skip
 """The methods of a predictor that take rows."""
 
 OF_RAW = ("raw", "scores", "predict", "predict_proba")
@@ -91,6 +83,7 @@ class Predictor:
         self._refused = refused_values(forest)
         self._several = len(forest.output.classes or ()) > 1
         self._few = {verb: self._few_rows(verb) for verb in VERBS}
+        self._sparse = sparse_rows(forest, engine, self._refused, Predictor)
         # An attribute is found faster than an entry: that counts in a call of one row.
         self._few_raw, self._few_predict = self._few["raw"], self._few["predict"]
         self._few_predict_proba = self._few["predict_proba"]
@@ -353,6 +346,8 @@ class Predictor:
         few = self._few[verb]
         if out is None and (answer := few(X)) is not None:
             return answer
+        if self._sparse is not None and hasattr(X, "tocsr"):
+            return self._sparse.answer(verb, X, out)
         subnormals.check()
         long = work if self._refused is None else self._refused.before(work)
 

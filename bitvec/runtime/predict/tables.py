@@ -97,7 +97,8 @@ def open_table(X: Any, inputs: Inputs, dtype: np.dtype) -> Table:
     if isinstance(X, np.ndarray):
         return _array(X, inputs, dtype)
     if hasattr(X, "tocsr"):
-        return _sparse(X, inputs, dtype)
+        absent = np.nan if inputs.absent_is_missing else 0.0
+        return _Sparse(open_sparse(X, inputs), absent, dtype)
     if X is None or isinstance(X, str | bytes | numbers.Number | dict):
         raise InputError(
             f"`X` must be a table of rows, got {type(X).__name__}: pass an array or a frame."
@@ -336,7 +337,8 @@ def _warn_of_codes(X: Array, inputs: Inputs) -> None:
         )
 
 
-def _sparse(X: Any, inputs: Inputs, dtype: np.dtype) -> Table:
+def open_sparse(X: Any, inputs: Inputs) -> Any:
+    """Return a scipy matrix by rows, checked as `open_table` does, repeated entries added up."""
     _require_shape(X.shape, inputs)
     if inputs.category_hashes:
         raise InputError(
@@ -349,4 +351,4 @@ def _sparse(X: Any, inputs: Inputs, dtype: np.dtype) -> Table:
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    return _Sparse(X, np.nan if inputs.absent_is_missing else 0.0, dtype)
+    return X

@@ -96,6 +96,10 @@ class NumbaEngine:
         # A copy packs its arrays anew: kernels hold addresses, and locks cannot be copied.
         return _copy, (self.forest, self._asked, self.n_threads)
 
+    def of(self, forest: Forest) -> NumbaEngine:
+        """Return one with the same options that runs another forest."""
+        return NumbaEngine(forest, kernel=self._asked, n_jobs=self.n_threads)
+
     def info(self) -> dict[str, Any]:
         """Return which kernel runs the forest and why, and what it takes."""
         small = self._small_choice
