@@ -15,7 +15,8 @@ from bitvec import api
 from bitvec.core.arrays import Array
 from bitvec.core.composition import Converted
 from bitvec.errors import BitvecError, InputError, needs
-from bitvec.runtime.predict.frames import as_frame, is_arrow, require_distinct
+from bitvec.runtime.predict.frames import as_frame, require_distinct
+from bitvec.runtime.predict.native_columns import is_arrow
 from bitvec.services import row_files
 from bitvec.services.answer_columns import (
     AnyPredictor,

@@ -44,6 +44,8 @@ class CodeBook:
     refuses_unseen: bool = False
     unseen: ClassVar[float] = -1.0
     """The code of a category that is not there."""
+    is_ambiguous: bool = field(init=False, repr=False, compare=False)
+    """True where a number may be another category than the one of which it is the code."""
     _code: dict[Any, float] = field(init=False, repr=False, compare=False)
     _found: dict[Any, float | None] = field(init=False, repr=False, compare=False)
 
@@ -54,13 +56,19 @@ class CodeBook:
         code = {key(label): float(at) for at, label in enumerate(self.labels)}
         object.__setattr__(self, "_code", code)
         object.__setattr__(self, "_found", {})
-
-    @property
-    def is_ambiguous(self) -> bool:
-        """Return whether a number may be another category than the one of which it is the code."""
-        return self.hashed or any(
+        is_ambiguous = self.hashed or any(
             not isinstance(label, str) and label != at for at, label in enumerate(self.labels)
         )
+        object.__setattr__(self, "is_ambiguous", is_ambiguous)
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether each text is looked up as it is."""
+        return not self.hashed and not self.decimals
+
+    def code_of_text(self, value: Any) -> float:
+        """Return the code of a text of a plain book, infinity of all else."""
+        return self._code.get(value, np.inf) if type(value) is str else np.inf
 
     @property
     def has_no_texts(self) -> bool:

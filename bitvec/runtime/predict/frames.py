@@ -13,6 +13,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
 from bitvec.runtime.predict.code_books import listed
+from bitvec.runtime.predict.native_columns import fill, is_arrow, labels_of, numbers_of, rows_of
 from bitvec.runtime.predict.table_columns import Column, column, outside_stacklevel
 
 _DISTINCT = "`X` must have distinct column names: rename them."
@@ -52,29 +53,18 @@ def native_frame(X: Any, n_rows: int) -> Any:
     return None if frame is None else frame.head(n_rows).to_native()
 
 
-def is_arrow(X: Any) -> bool:
-    """Return whether X is a table of pyarrow, which need not be imported for that."""
-    return type(X).__name__ == "Table" and type(X).__module__ == "pyarrow.lib"
+def open_frame(X: Any) -> tuple[Any, list[Any]] | None:
+    """Return what `FrameTable` reads X from, and the labels of its columns; None of what is none.
 
-
-def arrow_floats(
-    table: Any, places: Sequence[int], columns: Sequence[Column], dtype: np.dtype
-) -> ArrowFloats | None:
-    """Return a table of pyarrow that holds floats without nulls where it is read, else None.
-
-    narwhals, which reads all else, takes as long to import as the rows of a file to predict.
+    narwhals takes as long to import as the rows of a file to predict.
     """
-    if not is_arrow(table):
-        return None
-    held = [table.column(place) for place in places]
-    if (
-        any(own.book is not None or own.domain is not None for own in columns)
-        or not {str(one.type) for one in held} <= {"float", "double"}
-        or any(one.null_count for one in held)
-        or len({*table.column_names}) < table.num_columns  # which narwhals refuses
-    ):
-        return None
-    return ArrowFloats(held, table.num_rows, dtype)
+    labels = labels_of(X)
+    if labels is not None:
+        require_distinct(labels)
+        return X, labels
+    frame = as_frame(X)
+    # narwhals asks for its columns anew at each call.
+    return None if frame is None else (frame, frame.columns)
 
 
 def column_places(labels: Iterable[Any], inputs: Inputs) -> Sequence[int]:
@@ -97,7 +87,8 @@ class FrameTable:
 
     Parameters
     ----------
-    frame : narwhals.DataFrame
+    X : data frame
+        One that `native_columns` knows, or that of narwhals.
     places : sequence of int
         Where each of the forest's columns stands in it.
     columns : list of Column
@@ -106,7 +97,7 @@ class FrameTable:
         What they are read as.
     """
 
-    frame: Any
+    X: Any
     places: Sequence[int]
     columns: list[Column]
     dtype: np.dtype
@@ -116,27 +107,33 @@ class FrameTable:
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return len(self.frame)
+        return len(self.X)
 
     def read(self, part: slice) -> Array:
         """Return some rows, F-ordered."""
-        frame = self.frame
-        if part != slice(0, self.n_rows):
-            frame = frame[part]
+        X = self.X if part == slice(0, self.n_rows) else rows_of(self.X, part)
         # One row of the result per column: columns are written at once, and its transpose is
         # F-ordered.
-        result = np.empty((len(self.places), len(frame)), self.dtype)
+        result = np.empty((len(self.places), len(X)), self.dtype)
+        held: list[Any] = []
         with np.errstate(over="ignore", invalid="ignore"):
-            # By position: a label such as NaN cannot be looked up.
-            held = [*frame.iter_columns()]
-            for row, (at, own) in enumerate(zip(self.places, self.columns, strict=True)):
-                result[row] = own.from_series(held[at])
+            filled = fill(X, [*zip(self.places, self.columns, strict=True)], result)
+            for row, own in enumerate(self.columns):
+                if row not in filled:
+                    # By position: a label such as NaN cannot be looked up.
+                    held = held or [*as_frame(X).iter_columns()]
+                    result[row] = own.from_series(held[self.places[row]])
         return result.T
 
     def memory(self) -> Iterator[Array]:
         """Yield the arrays of columns of numbers, views where NumPy can have them."""
+        if is_arrow(self.X):
+            for at in self.places:
+                yield from numbers_of(self.X.column(at))
+            return
+        frame = as_frame(self.X)
         for at in self.places:
-            series = self.frame[:, at]
+            series = frame[:, at]
             if series.dtype.is_numeric():
                 yield np.asarray(series.to_numpy())
 
@@ -144,37 +141,6 @@ class FrameTable:
         """Warn of categories that were not known."""
         for own in self.columns:
             own.warn_of_unseen()
-
-
-@dataclass(frozen=True, slots=True)
-class ArrowFloats:
-    """Columns of floats without nulls of a table of pyarrow; see `FrameTable`."""
-
-    columns: list[Any]
-    n_rows: int
-    dtype: np.dtype
-
-    is_converted = True
-
-    def read(self, part: slice) -> Array:
-        """Return some rows, F-ordered."""
-        start, stop, _ = part.indices(self.n_rows)
-        result = np.empty((len(self.columns), stop - start), self.dtype)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for row, held in zip(result, self.columns, strict=True):
-                at = 0
-                for chunk in held.slice(start, stop - start).chunks:
-                    row[at : at + len(chunk)] = np.from_dlpack(chunk)
-                    at += len(chunk)
-        return result.T
-
-    def memory(self) -> Iterator[Array]:
-        """Yield the arrays of the columns, views."""
-        for held in self.columns:
-            yield from map(np.from_dlpack, held.chunks)
-
-    def finish(self) -> None:
-        """Do nothing: there are no categories."""
 
 
 def _name(label: Any) -> str:

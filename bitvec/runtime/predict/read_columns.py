@@ -12,7 +12,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.shape_annotations import Int64
-from bitvec.runtime.predict import tables
+from bitvec.runtime.predict import row_blocks, tables
 from bitvec.runtime.predict.engine import Engine, RemadeEngine
 from bitvec.runtime.predict.unsupported import RefusedValues
 
@@ -51,6 +51,8 @@ class SparseRows:
     def answer(self, verb: str, X: Any, out: Array | None) -> Array:
         """Return the answer of a verb of `Predictor`; the parameters are those of the verb."""
         held = tables.open_sparse(X, self._forest.inputs)
+        if out is not None:
+            row_blocks.require_apart(out, (held.data, held.indices, held.indptr))
         if self._refused is not None:
             self._refused.check(held.data[:, None])
         if self._predictor is None:

@@ -71,7 +71,7 @@ def fill(
         out = np.empty((n_rows, *shape), kind)
     else:
         require_rows(out, n_rows)
-        _require_apart(out, table.memory())
+        require_apart(out, table.memory())
     _fill_table(table, inputs, work, out)
     return out
 
@@ -116,7 +116,7 @@ def _fill_stream(
         else:
             if stop > len(out):
                 require_rows(out, stop, "at least ")
-            _require_apart(out, table.memory())
+            require_apart(out, table.memory())
             _fill_table(table, inputs, work, out[start:stop])
         start = stop
     if out is None:
@@ -173,7 +173,7 @@ def require_list(out: Any, shapes: Sequence[tuple[int, ...]], kind: np.dtype, X:
         )
     for one, shape in zip(out, shapes, strict=True):
         require_fit(one, shape, kind)
-        _require_apart(one, (X,) if isinstance(X, np.ndarray) else ())
+        require_apart(one, (X,) if isinstance(X, np.ndarray) else ())
 
 
 def copy_list(answers: list[Array], out: Sequence[Array]) -> list[Array]:
@@ -185,7 +185,8 @@ def copy_list(answers: list[Array], out: Sequence[Array]) -> list[Array]:
     return list(out)
 
 
-def _require_apart(out: Array, memories: Iterable[Array]) -> None:
+def require_apart(out: Array, memories: Iterable[Array]) -> None:
+    """Raise InputError if `out` may share memory with an array."""
     for memory in memories:
         if _overlap(out, memory):
             raise InputError(

@@ -6,9 +6,10 @@ import math
 import numbers
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,17 @@ from bitvec.errors import InputError
 from bitvec.runtime.predict.code_books import CodeBook, Hashes, WholeNumbers, book_of
 from bitvec.runtime.predict.declared_dtypes import require_series, require_value
 from bitvec.runtime.predict.distinct_values import distinct
+
+FEW = 16
+"""Rows up to which cells are looked up one by one."""
+
+
+class Texts(NamedTuple):
+    """The texts of the categories of a column; `size` is 0 where it is not known."""
+
+    size: int
+    at: Callable[[int], Any]
+    every: Callable[[], list[Any]]
 
 
 @dataclass(slots=True)
@@ -43,6 +55,43 @@ class Column:
     domain: Domain | None = None
     n_unseen: int = field(default=0, init=False)
     unseen: Any = field(default=None, init=False)
+
+    @property
+    def reads_numbers(self) -> bool:
+        """Return whether numbers are read as they are."""
+        return self.book is None and self.domain is None
+
+    @property
+    def reads_texts(self) -> bool:
+        """Return whether the code of a text is its place among the book's texts."""
+        return type(self.book) is CodeBook and self.book.is_plain and self.domain is None
+
+    def texts(self) -> list[str]:
+        """Return the texts of the book, in the order of their codes; others are left out."""
+        return [label for label in getattr(self.book, "labels", ()) if isinstance(label, str)]
+
+    def fill_codes(self, place: Array, texts: Texts, out: Array) -> bool:
+        """Fill `out` with the codes of cells by the place of their text, -1 where it is null.
+
+        Return whether each cell is null or a text of the book.
+        """
+        if not isinstance(self.book, CodeBook) or not self.reads_texts:
+            return False
+        code_of = self.book.code_of_text
+        if place.size <= FEW:
+            codes = [math.nan if at < 0 else code_of(texts.at(at)) for at in place.tolist()]
+            out[...] = codes
+            return math.inf not in codes
+        if 0 < texts.size <= 4 * place.size:
+            number = np.array([*map(code_of, texts.every()), np.nan], out.dtype)
+        else:
+            occur = np.flatnonzero(
+                np.bincount(place if place.dtype.kind == "u" else place[place >= 0])
+            )
+            number = np.full(occur.max(initial=-1) + 2, np.nan, out.dtype)
+            number[occur] = [code_of(texts.at(at)) for at in occur.tolist()]
+        np.take(number, place, out=out, mode="wrap")
+        return not (np.isinf(number).any() and np.isinf(out).any())
 
     def from_series(self, series: Any) -> Array:
         """Return a narwhals series as numbers."""
@@ -81,6 +130,9 @@ class Column:
 
     def _from_distinct(self, place: Array, values: list[Any], *, is_category: bool) -> Array:
         """Return cells as float64, of which only the values that occur are read."""
+        codes = np.empty(place.size)
+        if self.fill_codes(place, Texts(len(values), values.__getitem__, lambda: values), codes):
+            return codes
         first = np.full(len(values) + 1, place.size)
         first[place[::-1]] = np.arange(place.size)[::-1]  # of several the last one stays
         count = np.bincount(place[place >= 0], minlength=len(values))

@@ -37,11 +37,9 @@ from bitvec.errors import InputError
 from bitvec.runtime.predict.declared_dtypes import require_array, require_dense
 from bitvec.runtime.predict.frames import (
     FrameTable,
-    arrow_floats,
-    as_frame,
     column_places,
     columns_at,
-    is_arrow,
+    open_frame,
 )
 from bitvec.runtime.predict.table_columns import Column, column, outside_stacklevel
 
@@ -104,15 +102,12 @@ def open_table(X: Any, inputs: Inputs, dtype: np.dtype) -> Table:
             f"`X` must be a table of rows, got {type(X).__name__}: pass an array or a frame."
         )
     if not isinstance(X, Sequence) and not hasattr(X, "__array_interface__"):
-        frame = X if is_arrow(X) else as_frame(X)
-        if frame is not None:
-            # narwhals asks for its columns anew at each call.
-            labels = frame.column_names if is_arrow(X) else frame.columns
+        opened = open_frame(X)
+        if opened is not None:
+            frame, labels = opened
             places = column_places(labels, inputs)
             _require_shape((len(frame), len(places)), inputs)
-            columns = columns_at(labels, places, inputs)
-            floats = arrow_floats(frame, places, columns, dtype)
-            return floats or FrameTable(as_frame(frame), places, columns, dtype)
+            return FrameTable(frame, places, columns_at(labels, places, inputs), dtype)
     if inputs.category_hashes and isinstance(X, Sequence):
         X = _array_of_objects(X)
     return _array(_as_array(X), inputs, dtype)
@@ -223,13 +218,15 @@ class _Objects(_Floats):
             own.warn_of_unseen()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Sparse:
     """A scipy matrix, by rows, made dense part by part."""
 
     X: Any
     absent: float
     dtype: np.dtype
+    _dense: Array | None = None
+    _filled: tuple[Array, Array] | None = None
 
     is_converted = True
 
@@ -238,15 +235,19 @@ class _Sparse:
         return int(self.X.shape[0])
 
     def read(self, part: slice) -> Array:
+        """Return some rows, until the next are read: only what they filled is then emptied."""
         first, last, _ = part.indices(self.n_rows)
-        n_columns = self.X.shape[1]
         row_ptr = self.X.indptr[first : last + 1].astype(np.int64)
         held = slice(int(row_ptr[0]), int(row_ptr[-1]))
         row = np.repeat(np.arange(last - first), np.diff(row_ptr))
-        result = np.full((last - first, n_columns), self.absent, self.dtype)
+        if self._dense is None or len(self._dense) < last - first:
+            self._dense = np.full((last - first, self.X.shape[1]), self.absent, self.dtype)
+        elif self._filled is not None:
+            self._dense[self._filled] = self.absent
+        self._filled = row, self.X.indices[held]
         with np.errstate(over="ignore", invalid="ignore"):
-            result[row, self.X.indices[held]] = self.X.data[held].astype(self.dtype)
-        return result
+            self._dense[self._filled] = self.X.data[held].astype(self.dtype)
+        return self._dense[: last - first]
 
     def memory(self) -> Iterator[Array]:
         yield from (self.X.data, self.X.indices, self.X.indptr)

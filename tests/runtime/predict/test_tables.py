@@ -19,7 +19,8 @@ from bitvec.core.city_hash import category_hash
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError, InvalidForestError
 from bitvec.runtime.predict.code_books import CodeBook
-from bitvec.runtime.predict.frames import ArrowFloats, FrameTable, as_frame, columns_at
+from bitvec.runtime.predict.frames import FrameTable, as_frame, columns_at
+from bitvec.runtime.predict.native_columns import fill, rows_of
 from bitvec.runtime.predict.table_columns import Column
 from bitvec.runtime.predict.tables import open_table, rows
 
@@ -203,7 +204,7 @@ def test_floats_of_arrow_in_chunks_are_read_as_narwhals_reads_them(n_rows, dtype
     parts = [whole.slice(at, end - at) for at, end in itertools.pairwise(cuts)]
     X = pa.concat_tables(parts).select(["c", "b", "a"])
     table = open_table(X, NAMED, dtype)
-    assert isinstance(table, ArrowFloats)
+    assert table.X is X
     places = [2, 1, 0]
     slow = FrameTable(as_frame(X), places, columns_at("cba", places, NAMED), dtype)
     for part in (slice(0, n_rows), slice(n_rows // 4, n_rows - n_rows // 5), slice(n_rows, n_rows)):
@@ -214,6 +215,51 @@ def test_floats_of_arrow_in_chunks_are_read_as_narwhals_reads_them(n_rows, dtype
     if n_rows:
         out = np.from_dlpack(X.column(0).chunk(3))
         assert any(np.may_share_memory(out, held) for held in table.memory())
+
+
+def _of_all_kinds(n_rows: int, *, nulls: bool) -> dict[str, list[object]]:
+    rng = np.random.default_rng(n_rows)
+    colours = [*"abcde", None] if nulls else [*"abcde"]
+    text = rng.choice(np.array(colours, object), n_rows).tolist()
+    return {
+        "c": text,
+        "f": rng.normal(size=n_rows).tolist(),
+        "i": rng.integers(-5, 2**60, n_rows).tolist(),
+        "k": text[::-1],
+        "b": (rng.random(n_rows) < 0.5).tolist(),
+    }
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize("n_rows", [1, 15, 400])
+def test_texts_and_categories_are_read_as_narwhals_reads_them(frame, nulls, n_rows):
+    book = ("e", "b", 7, "a", "d", "c", "never")
+    inputs = Inputs(5, ("b", "k", "i", "f", "c"), (None, book, None, None, book))
+    plain = frame(_of_all_kinds(n_rows, nulls=nulls))
+    categories = {
+        pandas_frame: lambda X: [X.astype({"c": "category"}), X.astype({"k": "category"})[::-1]],
+        polars_frame: lambda X: [
+            X.cast({"c": pl.Categorical, "k": pl.Enum(["x", *"edcba"])}),
+            X.cast({"k": pl.Categorical}).reverse(),
+        ],
+        arrow_table: lambda X: [
+            X.set_column(0, "c", X["c"].dictionary_encode()),
+            pytest.importorskip("pyarrow").concat_tables([X, X.slice(0, n_rows // 2)]),
+        ],
+    }
+    for X in [plain, *categories[frame](plain)]:
+        for dtype in (F32, F64):
+            table = open_table(X, inputs, dtype)
+            slow = FrameTable(as_frame(X), table.places, table.columns, dtype)
+            for part in (slice(0, table.n_rows), slice(table.n_rows // 3, table.n_rows // 2)):
+                exact(table.read(part), slow.read(part), dtype)
+                columns = [*zip(table.places, table.columns, strict=True)]
+                some = rows_of(X, part)
+                filled = fill(some, columns, np.empty((5, len(some)), dtype))
+                assert filled >= {2, 3} if frame is pandas_frame else filled == {1, 2, 3, 4}
+            table.finish()
+            slow.finish()
 
 
 @pytest.mark.parametrize("frame", FRAMES)
