@@ -277,10 +277,14 @@ class Kernel:
 
     def address(self, n: int) -> int:
         """Return where it stands in memory when compiled for n int64, for `kernel_arrays.ran`."""
-        signature = (types.int64,) * n
+        return self.version((types.int64,) * n)[1]
+
+    def version(self, signature: tuple[Any, ...]) -> tuple[Callable[..., Any], int]:
+        """Return what is compiled for a signature, which looks at no types, and its address."""
         self.compiled.compile(signature)
         found = self.compiled.overloads[signature]
-        return int(found.library.get_pointer_to_function(found.fndesc.llvm_func_name))
+        address = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+        return found.entry_point, int(address)
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

@@ -165,7 +165,7 @@ class NumbaEngine:
         See `bitvec.runtime.predict.engine.FewRowsEngine`.
         """
         call = None if self._rows is None else self._rows.call(verb, finite=finite)
-        return None if call is None else call.answer
+        return None if call is None else call.function()
 
     def _few_rows(self) -> forest_rows.FewRows | None:
         if forest_rows.unsupported_reason(self.forest) is not None:

@@ -1,6 +1,6 @@
 """Arrays as kernels take them: contiguous, read-only, or as addresses into memory that is held."""
 
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.core.callconv import RETCODE_NONE, RETCODE_OK
 from numba.extending import intrinsic
 
@@ -151,26 +152,54 @@ def room_on_stack(typing_context, n_bytes):
     return types.int64(types.int64), generate
 
 
-@intrinsic
-def ran(typing_context, function, arguments):
-    """Run the `compiling.Kernel` at an address on a tuple of int64; return whether none was raised.
+def _run_kernel(builder, function, numbers):
+    """Emit the call of a `compiling.Kernel` on int64: what it returns, and whether none is raised.
 
     Numba's convention is followed: places for a result and an exception, then the arguments.
     """
-    n = len(arguments)
+    word, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
+    with builder.goto_entry_block():
+        result, raised = builder.alloca(word), builder.alloca(pointer)
+    kinds = [word.as_pointer(), pointer.as_pointer(), *[word] * len(numbers)]
+    kind = ir.FunctionType(ir.IntType(32), kinds).as_pointer()
+    status = builder.call(builder.inttoptr(function, kind), [result, raised, *numbers])
+    good = (builder.icmp_unsigned("==", status, code) for code in (RETCODE_OK, RETCODE_NONE))
+    return builder.load(result), builder.or_(*good)
+
+
+@intrinsic
+def ran(typing_context, function, arguments):
+    """Run the `compiling.Kernel` at an address on a tuple of int64; return if none was raised."""
 
     def generate(context, builder, signature, given):
-        word, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
-        with builder.goto_entry_block():
-            places = [builder.alloca(pointer) for _ in range(2)]
-        kind = ir.FunctionType(ir.IntType(32), [pointer.as_pointer()] * 2 + [word] * n)
-        numbers = [builder.extract_value(given[1], k) for k in range(n)]
-        function = builder.inttoptr(given[0], kind.as_pointer())
-        status = builder.call(function, [*places, *numbers])
-        good = (builder.icmp_unsigned("==", status, code) for code in (RETCODE_OK, RETCODE_NONE))
-        return builder.or_(*good)
+        _, is_good = _run_kernel(builder, given[0], cgutils.unpack_tuple(builder, given[1]))
+        return is_good
 
     return types.boolean(types.int64, arguments), generate
+
+
+@intrinsic
+def result_of(typing_context, function, arguments):
+    """Run it as `ran` does; return the int64 that it returns, -1 if it raised."""
+
+    def generate(context, builder, signature, given):
+        numbers = cgutils.unpack_tuple(builder, given[1])
+        result, is_good = _run_kernel(builder, given[0], numbers)
+        return builder.select(is_good, result, ir.Constant(ir.IntType(64), -1))
+
+    return types.int64(types.int64, arguments), generate
+
+
+@intrinsic
+def c_call(typing_context, function, arguments):
+    """Return what the C function at an address makes of a tuple of int64."""
+
+    def generate(context, builder, signature, given):
+        numbers, word = cgutils.unpack_tuple(builder, given[1]), ir.IntType(64)
+        kind = ir.FunctionType(word, [word] * len(numbers)).as_pointer()
+        return builder.call(builder.inttoptr(given[0], kind), numbers)
+
+    return types.int64(types.int64, arguments), generate
 
 
 @intrinsic
@@ -194,7 +223,7 @@ def _without_owner(context, builder, kind, value):
         each = []
         for number, own in enumerate(kind.types):  # type: ignore[attr-defined]
             part = builder.extract_value(value, number)
-            each.append(_without_owner(context, builder, own, part))  # type: ignore[no-untyped-call]
+            each.append(_without_owner(context, builder, own, part))
         return context.make_tuple(builder, kind, each)
     return value
 
@@ -202,7 +231,7 @@ def _without_owner(context, builder, kind, value):
 def _borrow(typing_context, value):
     def generate(context, builder, signature, arguments):
         kind = signature.args[0]
-        return _without_owner(context, builder, kind, arguments[0])  # type: ignore[no-untyped-call]
+        return _without_owner(context, builder, kind, arguments[0])
 
     return value(value), generate
 

@@ -14,6 +14,7 @@ from numpy import array, empty, ndarray
 
 from bitvec.core.arrays import FLOATS, Array
 from bitvec.runtime.predict.cpu.compiling import Kernel, kernel
+from bitvec.runtime.predict.cpu.few_rows.builtin import add_way, builtin
 from bitvec.runtime.predict.cpu.few_rows.call_header import Header, field
 from bitvec.runtime.predict.cpu.few_rows.lone_tree import BLOCK, is_sound, run_blocks
 from bitvec.runtime.predict.cpu.kernel_arrays import called, load_float64, room_on_stack
@@ -26,6 +27,8 @@ TYPED = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
 """Dtypes of answers for which calls are compiled; others are handed over as bytes."""
 CONTIGUOUS = 4096
 """Rows up to which an array of other strides is copied."""
+HELD = 8
+"""Rows up to which Python's threads may stand still meanwhile."""
 MOST_LINKED = 9000
 """Calls of a link and its scores, of which a call counts three, beyond which vectors cost less."""
 
@@ -98,6 +101,7 @@ class Call:
 
     __slots__ = (
         "_alone",
+        "_builtin",
         "_dtype",
         "_headers",
         "_is_typed",
@@ -128,6 +132,13 @@ class Call:
         self._ways: dict[np.dtype, tuple[Run, int, int]] = {}
         self._limits: dict[np.dtype, int] = {}
         self._is_typed = dtype in TYPED
+        self._builtin: Any = None
+
+    def function(self) -> Callable[[Any], Array | None]:
+        """Return `answer`, or a builtin that stands for it."""
+        if self._builtin is None and self._is_typed:
+            self._builtin = builtin(self.answer, self._width or 0, self._dtype)
+        return self._builtin or self.answer
 
     def answer(self, X: Any) -> Array | None:
         """Return the answers to X in a new array, or None where they are left to others.
@@ -184,18 +195,20 @@ class Call:
         if header is None:
             return self._ways.setdefault(dtype, (self._run, 0, most))
         self._headers.append(header)
-        return self._ways.setdefault(dtype, (self._compiled(dtype), header.address, most))
+        compiled, address = self._compiled(dtype)
+        way = self._ways.setdefault(dtype, (compiled, header.address, most))
+        if self._builtin is not None:
+            add_way(self._builtin, dtype, min(most, self._alone, HELD), way[1], address)
+        return way
 
-    def _compiled(self, dtype: np.dtype) -> Run:
-        """Return the kernel for X of a dtype, without the look for types, which is done."""
+    def _compiled(self, dtype: np.dtype) -> tuple[Run, int]:
+        """Return the kernel for X of a dtype, without the look for types, and its address."""
         kind = self._dtype if self._is_typed else np.dtype(np.uint8)
         n_axes = 1 if self._width is None else 2
         # `numba.typeof` of an array imports `numpy.ma`, which takes as long as all the rest here.
         X, out = (types.Array(from_dtype(each), n, "C") for n, each in ((2, dtype), (n_axes, kind)))
         signature = (X, int64, out)
-        self._run.compiled.compile(signature)
-        entry: Run = self._run.compiled.overloads[signature].entry_point
-        return entry
+        return self._run.version(signature)
 
 
 class ScoresCall:
