@@ -9,7 +9,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -218,6 +218,8 @@ FIGURES: Final = (
     ("cycles", "W1"),
     ("memory", "W3"),
     ("floors", "digits tree"),
+    ("frames", "adult frame"),
+    ("sparse", "sparse rows"),
     ("first prediction", "W1"),
 )
 
@@ -232,8 +234,8 @@ def figure(what: str, workload: str, folder: Path) -> Row:
 
 
 def _alone(what: str, folder: Path, **variables: str) -> dict[str, Any]:
-    module = "foreign.first" if what == "first" else "engine.alone"
-    place = f"benchmarks.{module}:{what}"
+    module = {"first": "foreign.first", **dict.fromkeys(("frames", "sparse"), "engine.containers")}
+    place = f"benchmarks.{module.get(what, 'engine.alone')}:{what}"
     return alone(place, folder, within=SECONDS, variables=variables)
 
 
@@ -301,6 +303,6 @@ _MEASURES: Final[dict[str, Callable[[Path], Row]]] = {
     "many sets": _ratio("sets"),
     "cycles": _cycles,
     "memory": _memory,
-    "floors": lambda folder: _alone("floors", folder),
+    **{what: partial(_alone, what) for what in ("floors", "frames", "sparse")},
     "first prediction": _first,
 }

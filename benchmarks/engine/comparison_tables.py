@@ -126,6 +126,13 @@ _LABELS: Final = {
     "bytes for {nodes:,} nodes"),
     "floors": ("What no engine does without", "a call {call_seconds:.1e} s; {rows:,} rows read in "
     "{read_seconds:.1e} s, and their answers of 10 classes written in {write_seconds:.1e} s"),
+    "frames": ("10,000 rows of adult in a frame", "pandas {frames[pandas][ratio]:.2f}, polars "
+    "{frames[polars][ratio]:.2f}, pyarrow {frames[pyarrow][ratio]:.2f} times the time of an array; "
+    "one row {frames[pandas][one_row_seconds]:.1e}, {frames[polars][one_row_seconds]:.1e}, "
+    "{frames[pyarrow][one_row_seconds]:.1e} s"),
+    "sparse": ("5,000 sparse rows of {columns:,} columns, of which {read:,} are read", "LightGBM "
+    "takes {threads[one][ratio]:.1f} times as long on one thread, {threads[two][ratio]:.1f} times on "
+    "two; bitvec {threads[one][seconds]:.1e} and {threads[two][seconds]:.1e} s"),
     "first prediction": ("First prediction of a process", "{seconds:.2f} s, at least "
     "{least_seconds:.2f} s; {load_seconds:.2f} s of it import and load, {first_seconds:.2f} s "
     "compile and predict; {cold_seconds:.1f} s with nothing compiled"),
@@ -140,10 +147,16 @@ def alone(report: Report) -> str:
     for row in report["rows"]:
         if "figure" in row and "reason" not in row:
             what, text = labels[row["figure"]]
-            lines.append({"what": what, "workload": row["workload"], "told": text.format(**row)})
+            lines.append(
+                {
+                    "what": what.format(**row),
+                    "workload": row["workload"],
+                    "told": text.format(**row),
+                }
+            )
     for engine, warm in _warm_up(report).items():
         what = f"Load, convert, first call: {engine}"
-        lines.append({"what": what, "workload": "all", "told": warm})
+        lines.append({"what": what.format(**row), "workload": "all", "told": warm})
     columns = (Column("what", "what"), Column("workload", "workload"), Column("measured", "told"))
     return table(lines, columns)
 

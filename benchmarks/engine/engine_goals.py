@@ -130,6 +130,7 @@ def _alone(rows: Sequence[Row]) -> list[Goal]:
 
     few, many = (found(f).get("distinct_sets", "?") for f in ("few sets", "many sets"))
     start = found("first prediction").get("seconds")
+    frames, sparse = found("frames"), found("sparse")
     return [
         Goal("NaN present, time over that without (95 % interval)", "<= 1.05", ratio("nan")),
         Goal(f"{few} distinct sets, time over numeric tests", "<= 1.1", ratio("few sets")),
@@ -137,4 +138,13 @@ def _alone(rows: Sequence[Row]) -> list[Goal]:
         Goal("cycles a row, W1, 10,000 rows", "<= 230", found("cycles").get("cycles")),
         Goal("packed bytes a node, W3", "<= 12", found("memory").get("bytes_a_node")),
         Goal("seconds to the first prediction of a process", "<= 0.5", start),
+        Goal(
+            "10,000 rows of adult in the slowest frame over an array", "<= 1.5", frames.get("most")
+        ),
+        Goal("seconds of one row in the slowest frame", "<= 0.0003", frames.get("most_seconds")),
+        Goal(
+            "sparse rows, library's time over ours, fewest of 1, 2 threads",
+            ">= 2",
+            sparse.get("least"),
+        ),
     ]

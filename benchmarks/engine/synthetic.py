@@ -257,3 +257,18 @@ def _oblique(folder: Path, n_trees: int, depth: int, n_features: int) -> Trained
     )
     bitvec.save(forest, folder / "model.safetensors")
     return "model.safetensors", rng.normal(size=(20_000, n_features)).astype(np.float32)
+
+
+def sparse_rows(folder: Path, *, small: bool) -> Trained:
+    """LightGBM, 100 trees of 31 leaves on 5,000 sparse rows of 50,000 columns, .2 % filled."""
+    import lightgbm
+    import scipy.sparse
+
+    rng = np.random.default_rng(8)
+    n, columns = (500, 5_000) if small else (5_000, 50_000)
+    X = scipy.sparse.random(n, columns, density=0.002, format="csr", random_state=8)
+    y = np.asarray(X[:, :500].sum(axis=1)).ravel() + 0.1 * rng.normal(size=n)
+    scipy.sparse.save_npz(folder / "rows.npz", X)
+    options = {"objective": "regression", "verbose": -1, "min_data_in_leaf": 5, "num_threads": 2}
+    lightgbm.train(options, lightgbm.Dataset(X, y), 100).save_model(folder / "model.txt")
+    return "model.txt", np.zeros((1, columns))

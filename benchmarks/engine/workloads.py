@@ -95,6 +95,10 @@ WORKLOADS: Final = (
     Workload("oblique tree", "bitvec", "values", synthetic.oblique_tree),
     Workload("few sets", "lightgbm", "values", synthetic.few_sets, compared=False),
     Workload("many sets", "lightgbm", "values", synthetic.many_sets, compared=False),
+    Workload(
+        "adult frame", "lightgbm", "probabilities", real.adult_frame, real=True, compared=False
+    ),
+    Workload("sparse rows", "lightgbm", "values", synthetic.sparse_rows, compared=False),
     *(
         Workload(f"drawn {i}", *drawn.kind(i), partial(drawn.model, i), batches=SMALL, drawn=True)
         for i in range(1, drawn.MODELS + 1)

@@ -133,29 +133,32 @@ def _of_polars(X: Any, columns: Columns, out: Array) -> list[bool]:
                 values = series.to_numpy()
                 if values.dtype.kind in "iuf":
                     out[row], found[row] = values, True
-        elif own.reads_texts and (held_as := _texts_of(series, own, polars)) is not None:
-            asked[row] = series, *held_as
+        elif own.reads_texts and (held_as := _texts_of(series, own, at, polars)) is not None:
+            asked[row] = series.null_count(), *held_as
     if asked:  # all at once: to ask takes longer than to answer
-        answers = X.select([column.to_physical() for _, column, _ in asked.values()]).get_columns()
-        for (row, (series, _, texts)), physical in zip(asked.items(), answers, strict=True):
-            place, n_null = physical.to_numpy(), physical.null_count()
-            if n_null > series.null_count():  # a text that the book does not hold
-                continue
-            if n_null:
-                place = np.where(np.isnan(place), -1, place).astype(np.int64)
-            found[row] = columns[row][1].fill_codes(place, texts, out[row])
+        answers = X.select([column for _, column, _ in asked.values()]).get_columns()
+        for (row, (n_null, _, texts)), answer in zip(asked.items(), answers, strict=True):
+            place = answer.to_numpy()
+            # Of nulls alone: a text that the book does not hold has no place either.
+            if place.dtype.kind == "u" or np.count_nonzero(place == -1) == n_null:
+                found[row] = columns[row][1].fill_codes(place, texts, out[row])
     return found
 
 
-def _texts_of(series: Any, own: Column, polars: Any) -> tuple[Any, Texts] | None:
-    """Return a column as categories, and the texts that these stand for."""
-    column, dtype = polars.col(series.name), series.dtype
+def _texts_of(series: Any, own: Column, at: int, polars: Any) -> tuple[Any, Texts] | None:
+    """Return the expression for a column's places, and the texts that stand there."""
+    column, dtype = polars.nth(at), series.dtype
     if isinstance(dtype, polars.String):
         held = own.texts()
-        column = column.cast(polars.Enum(held), strict=False)
-        return column, Texts(len(held), held.__getitem__, lambda: held)
-    values = getattr(dtype, "categories", None)  # not of a Categorical before polars 1.32
-    if values is None:
-        return None
-    size = len(values) if hasattr(values, "__len__") else 0
-    return column, Texts(size, values.__getitem__, lambda: values.to_list())
+        column = column.cast(polars.Enum(held), strict=False).to_physical()
+        texts = Texts(len(held), held.__getitem__, lambda: held)
+    else:
+        values = getattr(dtype, "categories", None)  # not of a Categorical before polars 1.32
+        if values is None:
+            return None
+        size = len(values) if hasattr(values, "__len__") else 0
+        column = column.to_physical()
+        texts = Texts(size, values.__getitem__, lambda: values.to_list())
+    if isinstance(dtype, polars.String) or series.null_count():
+        column = column.cast(polars.Int64).fill_null(-1)
+    return column, texts
