@@ -131,8 +131,8 @@ _LABELS: Final = {
     "one row {frames[pandas][one_row_seconds]:.1e}, {frames[polars][one_row_seconds]:.1e}, "
     "{frames[pyarrow][one_row_seconds]:.1e} s"),
     "sparse": ("5,000 sparse rows of {columns:,} columns, of which {read:,} are read", "LightGBM "
-    "takes {threads[one][ratio]:.1f} times as long on one thread, {threads[two][ratio]:.1f} times on "
-    "two; bitvec {threads[one][seconds]:.1e} and {threads[two][seconds]:.1e} s"),
+    "takes {threads[one][ratio]:.1f} times as long on one thread, {threads[two][ratio]:.1f} times "
+    "on two; bitvec {threads[one][seconds]:.1e} and {threads[two][seconds]:.1e} s"),
     "first prediction": ("First prediction of a process", "{seconds:.2f} s, at least "
     "{least_seconds:.2f} s; {load_seconds:.2f} s of it import and load, {first_seconds:.2f} s "
     "compile and predict; {cold_seconds:.1f} s with nothing compiled"),
