@@ -66,22 +66,25 @@ class Process:
     def answer(self, rows: int, to: str) -> dict[str, Any]:
         """Write what the first rows give."""
         X = self.calls.rows(self.X[:rows])
-        answers = {"asked": self.calls.predict(X), "scores": self.calls.scores(X)}
-        if self.calls.raw is not None:
-            answers["raw"] = self.calls.raw(X)
-        np.savez(to, **{name: np.asarray(value) for name, value in answers.items()})
+        calls = {"asked": self.calls.predict, "scores": self.calls.scores, "raw": self.calls.raw}
+        found = {call: np.asarray(call(X)) for call in {*calls.values()} if call is not None}
+        np.savez(to, **{name: found[call] for name, call in calls.items() if call is not None})
         self.rest()
         return {}
 
-    def time(self, batch: int, seconds: float) -> dict[str, Any]:
-        """Call again and again, for about so long; return seconds a call."""
+    def time(self, batch: int, seconds: float, *, raw: bool) -> dict[str, Any]:
+        """Call again and again, for about so long; return seconds a call.
+
+        Raw scores are asked for, or the answer of the job.
+        """
+        call = self.calls.raw if raw else self.calls.predict
         wall, cpu = self._since
         idle = (time.process_time() - cpu) / max(time.perf_counter() - wall, 1e-9)
         parts = self._slices(batch)
-        calls, (wall, cpu) = 1, self._timed(parts[:1])
+        calls, (wall, cpu) = 1, _timed(call, parts[:1])
         if wall < seconds:
             calls = max(1, int(seconds / wall))
-            wall, cpu = self._timed([parts[i % len(parts)] for i in range(calls)])
+            wall, cpu = _timed(call, [parts[i % len(parts)] for i in range(calls)])
         self.rest()
         return {
             "seconds": wall / calls,
@@ -90,19 +93,19 @@ class Process:
             "idle_cpu": idle,
         }
 
-    def _timed(self, parts: list[Any]) -> tuple[float, float]:
-        """Return seconds and CPU seconds of a call with each part."""
-        predict = self.calls.predict
-        gc.disable()
-        cpu, wall = time.process_time(), time.perf_counter()
-        for part in parts:
-            predict(part)
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        gc.enable()
-        return wall, cpu
-
     def _slices(self, batch: int) -> list[Any]:
         if batch not in self._parts:
             starts = np.arange(0, len(self.X) - batch + 1, batch)[:PARTS]
             self._parts = {batch: [self.calls.rows(self.X[s : s + batch]) for s in starts]}
         return self._parts[batch]
+
+
+def _timed(call: Any, parts: list[Any]) -> tuple[float, float]:
+    """Return seconds and CPU seconds of a call with each part."""
+    gc.disable()
+    cpu, wall = time.process_time(), time.perf_counter()
+    for part in parts:
+        call(part)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    gc.enable()
+    return wall, cpu
