@@ -9,7 +9,7 @@ import gc
 import time
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from benchmarks.engine.engines.calls import Calls, read_job
 
 PARTS = 512
 """Slices of the rows that small batches go through, so that no branch can be learnt by heart."""
+
+FEW: Final = 10_000
+"""Rows below which a first call may compile what no call before it did: it is not timed."""
 
 
 class Process:
@@ -36,7 +39,7 @@ class Process:
         self.X = job.rows()
         self.calls: Calls
         self._limits: Any = None
-        self._parts: dict[int, list[Any]] = {}
+        self._parts: dict[tuple[int, bool], list[Any]] = {}
         self._since = (0.0, 0.0)
         self.rest()
 
@@ -80,10 +83,13 @@ class Process:
         call = self.calls.raw if raw else self.calls.predict
         wall, cpu = self._since
         idle = (time.process_time() - cpu) / max(time.perf_counter() - wall, 1e-9)
-        parts = self._slices(batch)
+        is_new = (batch, raw) not in self._parts
+        parts = self._slices(batch, raw=raw)
+        if is_new and batch < FEW:
+            call(parts[0])
         calls, (wall, cpu) = 1, _timed(call, parts[:1])
-        if wall < seconds:
-            calls = max(1, int(seconds / wall))
+        while wall < seconds / 2:
+            calls = max(2 * calls, int(calls * seconds / wall))
             wall, cpu = _timed(call, [parts[i % len(parts)] for i in range(calls)])
         self.rest()
         return {
@@ -93,11 +99,12 @@ class Process:
             "idle_cpu": idle,
         }
 
-    def _slices(self, batch: int) -> list[Any]:
-        if batch not in self._parts:
+    def _slices(self, batch: int, *, raw: bool) -> list[Any]:
+        if (batch, raw) not in self._parts:
             starts = np.arange(0, len(self.X) - batch + 1, batch)[:PARTS]
-            self._parts = {batch: [self.calls.rows(self.X[s : s + batch]) for s in starts]}
-        return self._parts[batch]
+            parts = [self.calls.rows(self.X[s : s + batch]) for s in starts]
+            self._parts = {(batch, raw): parts}
+        return self._parts[batch, raw]
 
 
 def _timed(call: Any, parts: list[Any]) -> tuple[float, float]:
