@@ -365,6 +365,62 @@ def test_a_worker_times_what_is_asked_for_or_raw_scores_and_tells_each(tmp_path)
         assert {*engine.asked} == {name}
 
 
+class _Worker:
+    """A worker whose turns take the seconds of a list, the last again and again."""
+
+    def __init__(self, *seconds):
+        self.seconds, self.asked = [*seconds], 0
+
+    def ask(self, do, *, within, **request):
+        from benchmarks.worker import CannotRunError
+
+        self.asked += 1
+        seconds = self.seconds.pop(0) if len(self.seconds) > 1 else self.seconds[0]
+        if seconds is None:
+            raise CannotRunError("it ended")
+        return {"seconds": seconds, "cpu_seconds": seconds, "calls": 1, "idle_cpu": 0.0}
+
+
+def _turns_of(threads=1, refused=(), **workers):
+    from benchmarks.engine.cells import Cell
+    from benchmarks.engine.measure import Plan, _Running, _turns
+    from benchmarks.engine.workloads import WORKLOADS
+
+    plan = Plan(repeats=3, seconds=0.04, threads=(1,), batches=(1,), baselines=None, cold=False)
+    running = _Running(WORKLOADS[0], ROOT, plan, {**workers})
+    said = {name: {"most_rows": 1 if name in refused else None} for name in workers}
+    turns = _turns(running, said, Cell("W1", 10, threads))
+    reasons = {row["engine"]: row["reason"] for row in running.rows}
+    return {name: [turn["seconds"] for turn in found] for name, found in turns.items()}, reasons
+
+
+def test_turns_are_repeated_until_ours_and_the_best_baselines_are_steady():
+    steady = {"bitvec": _Worker(1.0), "best": _Worker(2.0), "other": _Worker(5.0, 3.0, 4.0)}
+    assert _turns_of(**steady)[0] == {"bitvec": [1, 1], "best": [2, 2], "other": [5, 3]}
+    found, _ = _turns_of(bitvec=_Worker(1.0), best=_Worker(2.0, 4.0, 1.0, 1.01, 7.0))
+    assert found == {"bitvec": [1] * 4, "best": [2, 4, 1, 1.01]}
+    assert _turns_of(bitvec=_Worker(9.0, 1.0, 1.0), best=_Worker(1.0))[0]["bitvec"] == [9, 1, 1]
+
+
+def test_engines_that_are_slow_are_timed_once_and_those_that_fail_leave():
+    slow, fails = _Worker(9.0), _Worker(2.0, None)
+    workers = {"bitvec": _Worker(30.0), "best": _Worker(2.0), "bitvec torch": _Worker(9.0)}
+    found, reasons = _turns_of(
+        **workers, slow=slow, fails=fails, big=_Worker(1.0), refused=("big",)
+    )
+    assert found == {"bitvec": [30, 30], "best": [2, 2], "bitvec torch": [9], "slow": [9]}
+    assert reasons["fails"] == "it ended (at 10 rows)"
+    assert reasons["big"] == "needs too much memory for so many rows"
+    assert _turns_of(fails=_Worker(None))[0] == {}
+
+
+def test_an_engine_that_waits_for_a_core_once_is_not_taken_for_slow():
+    waits, slow = _Worker(0.03, 0.003), _Worker(0.02)
+    found, _ = _turns_of(2, bitvec=_Worker(0.001), best=_Worker(0.002), waits=waits, slow=slow)
+    assert found["waits"] == [0.03, 0.003, 0.003]
+    assert found["slow"] == [0.02, 0.02]
+
+
 def test_an_answer_is_compared_with_the_librarys_own():
     from benchmarks.engine.measure import difference
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -243,45 +244,51 @@ def started(
 
 
 def _turns(running: _Running, said: dict[str, dict[str, Any]], cell: Cell) -> dict[str, list[Row]]:
-    """Return the turns of each engine; rows tell why some have none.
+    """Return the turns of each engine, the first of them short; rows tell why some have none.
 
     Each turn of an engine is followed by one of the next, so that what slows the machine for a
     while slows them all.
     """
     say(f"{cell.workload}, {cell.batch} rows, {cell.threads} threads{', raw' * cell.raw}")
-    first: dict[str, Row] = {}
-    turns: dict[str, list[Row]] = {}
+    plan, turns = running.plan, defaultdict[str, list[Row]](list)
 
-    def turn(name: str, seconds: float) -> Row | None:
-        if cell.threads > 1:
-            time.sleep(PAUSE)
-        at = f" (at {cell.batch} rows)"
-        facts = {"batch": cell.batch, "seconds": seconds, "raw": cell.raw}
-        return running.ask(name, "time", at=at, **facts) if name in running.workers else None
+    def take(names: Iterable[str], seconds: float) -> None:
+        for name in [name for name in names if name in running.workers]:
+            if cell.threads > 1:
+                time.sleep(PAUSE)
+            facts = {"batch": cell.batch, "seconds": seconds, "raw": cell.raw}
+            done = running.ask(name, "time", at=f" (at {cell.batch} rows)", **facts)
+            if done is not None:
+                turns[name].append(done)
+
+    def least(name: str) -> float:
+        return min(turn["seconds"] for turn in turns[name])
+
+    def best() -> str:
+        return min([name for name in turns if is_baseline(name)] or turns, key=least)
+
+    def fast(name: str) -> bool:
+        return name == OURS or least(name) <= SLOW * least(best())
+
+    def steady(name: str) -> bool:
+        before, last = (turn["seconds"] for turn in turns[name][-2:])
+        return abs(last / before - 1) < STEADY
 
     for name, told in said.items():
         if cell.batch > (told["most_rows"] or cell.batch):
             why = told.get("why", "needs too much memory for so many rows")
             facts = {"batch": cell.batch, "threads": cell.threads}
             running.rows.append(without(cell.workload, name, why, **facts))
-        elif (done := turn(name, running.plan.seconds / 4)) is not None:
-            first[name] = done
-    others = [name for name in first if is_baseline(name)] or [*first]
-    best = min(others, key=lambda name: first[name]["seconds"], default=OURS)
-    for name, row in first.items():
-        slow = name != OURS and row["seconds"] > SLOW * first[best]["seconds"]
-        turns[name] = [row] if slow else []
-    again = [name for name in turns if not turns[name]]
-    for _ in range(running.plan.repeats):
-        before = {name: turns[name][-1] if turns[name] else first[name] for name in again}
-        for name in again:
-            if (done := turn(name, running.plan.seconds)) is not None:
-                turns[name].append(done)
-        judged = [n for n in again if turns[n] and (n == best or not is_baseline(n))]
-        if all(
-            abs(turns[name][-1]["seconds"] / before[name]["seconds"] - 1) < STEADY
-            for name in judged
-        ):
+        else:
+            take([name], plan.seconds / 4)
+    if cell.threads > 1:  # what waits for a core now and then looks slow by one turn
+        short = [name for name in turns if least(name) < plan.seconds]
+        take([name for name in short if not fast(name)], plan.seconds / 4)
+    again = [name for name in turns if fast(name)]
+    for _ in range(plan.repeats):
+        take(again, plan.seconds)
+        again = [name for name in again if name in running.workers]
+        if all(steady(name) for name in again if name == best() or not is_baseline(name)):
             break
     return {name: found for name, found in turns.items() if name in running.workers}
 
