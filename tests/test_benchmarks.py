@@ -421,6 +421,24 @@ def test_an_engine_that_waits_for_a_core_once_is_not_taken_for_slow():
     assert found["slow"] == [0.02, 0.02]
 
 
+def test_a_baseline_that_gave_no_answer_is_not_waited_for_again(tmp_path):
+    from benchmarks.engine.engines import ENGINES
+    from benchmarks.engine.measure import Plan, _Running
+    from benchmarks.engine.workloads import WORKLOADS
+
+    plan = Plan(repeats=1, seconds=0.01, threads=(1,), batches=(1,), baselines=None, cold=False)
+    known = {engine.name: engine for engine in ENGINES}
+    first = _Running(WORKLOADS[0], tmp_path, plan)
+    for name in ("tl2cgen", "bitvec"):
+        first.lost(name, "no answer in 240 s")
+    first.lost("xgboost", "ImportError")
+    assert [path.name for path in tmp_path.iterdir()] == ["tl2cgen.unready"]
+    second = _Running(WORKLOADS[0], tmp_path, plan)
+    second.start(known["tl2cgen"])
+    assert [row["reason"] for row in second.rows] == ["no answer in 240 s (in an earlier run)"]
+    assert not second.workers
+
+
 def test_an_answer_is_compared_with_the_librarys_own():
     from benchmarks.engine.measure import difference
 

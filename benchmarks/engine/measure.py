@@ -76,29 +76,34 @@ class _Running:
     rows: list[Row] = field(default_factory=list)
 
     def start(self, engine: Engine) -> None:
-        """Start an engine, unless it was not ready in time before."""
-        unready = self.folder / f"{engine.name}.unready"
+        """Start an engine, unless it gave no answer in an earlier run."""
         reason = engine.refuses(self.workload.name, self.workload.library)
+        unready = self._unready(engine.name)
         if reason is None and unready.exists():
             reason = unready.read_text(encoding="utf-8")
         if reason is not None:
             self.rows.append(without(self.workload.name, engine.name, reason))
             return
         say(f"{self.workload.name}: {engine.name} starts")
-        since, (baselines, threads) = time.monotonic(), (self.plan.baselines, self.plan.threads)
+        baselines, threads = self.plan.baselines, max(self.plan.threads)
         try:
             self.workers[engine.name] = started(
-                engine, self.folder, self.workload.asks, baselines=baselines, threads=max(threads)
+                engine, self.folder, self.workload.asks, baselines=baselines, threads=threads
             )
             self.ready[engine.name] = self.workers[engine.name].answer(START_SECONDS)
         except CannotRunError as error:
             self.lost(engine.name, str(error))
-            if is_baseline(engine.name) and time.monotonic() > since + START_SECONDS:
-                unready.write_text(f"{error} (in an earlier run)", encoding="utf-8")
+
+    def _unready(self, name: str) -> Path:
+        """Return the file beside the model that says why another's engine could not be timed."""
+        return self.folder / f"{name}.unready"
 
     def lost(self, name: str, reason: str) -> None:
-        """Tell why an engine leaves."""
+        """Tell why an engine leaves; later runs do not wait for what gave no answer at all."""
         say(f"{self.workload.name}: {name}: {reason}")
+        is_timed = any(row["engine"] == name and "seconds" in row for row in self.rows)
+        if reason.startswith("no answer in") and is_baseline(name) and not is_timed:
+            self._unready(name).write_text(f"{reason} (in an earlier run)", encoding="utf-8")
         self.rows.append(without(self.workload.name, name, reason))
         self.workers.pop(name, None)
 
