@@ -97,7 +97,7 @@ def measure(work: Work, options: Namespace) -> list[Row]:
         threads=(1,) if options.quick or workload.drawn else (1, 2),
         batches=tuple(int(batch) for batch in options.batches) or BATCHES,
         baselines=None if options.quick else options.baselines_dir,
-        cold=not options.quick and not workload.drawn,
+        cold=not (options.quick or workload.drawn or workload.shares),
     )
     return compare(workload, folder, _engines(work.workload, options), plan)
 
