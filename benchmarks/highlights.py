@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmarks.engine.cells import OURS, by_cell
+from benchmarks.engine.cells import AVX2, OURS, Cell, by_cell
 from benchmarks.report import RESULTS, Column, Report, Row, one
 from benchmarks.report import table as in_markdown
 
@@ -16,8 +16,6 @@ WORKLOADS = {
     "W4": "xgboost, 1,000 trees of depth 8",
     "adult": "LightGBM with categories, adult",
 }
-AVX2 = "bitvec AVX2"
-"""Measured on a processor with AVX-512 only, whose baselines keep it."""
 
 
 def _kept(name: str) -> Report:
@@ -36,7 +34,9 @@ def table() -> str:
         ("10,000 rows", 10_000, OURS),
         ("10,000 rows, AVX2", 10_000, AVX2),
     ):
-        columns.append(Column(head, lambda row, b=batch, e=engine: _ratio(cells[row[0], b, 1], e)))
+        columns.append(
+            Column(head, lambda row, b=batch, e=engine: _ratio(cells[Cell(row[0], b, 1)], e))
+        )
     machine = engine_run["machine"]
     where = f"{machine['processor']} with AVX-512, one thread of {machine['cores']} cores"
     body = in_markdown(WORKLOADS.items(), columns)
@@ -60,7 +60,7 @@ def draw(report: Report, path: Path) -> None:
         (100, "#c05a00", "s"),
         (10_000, "#0b6e4f", "D"),
     ):
-        found = [cells[name, batch, 1][OURS]["ratio"] for name in names]
+        found = [cells[Cell(name, batch, 1)][OURS]["ratio"] for name in names]
         label = f"{batch:,} row{'s' * (batch > 1)}"
         axis.plot(found, range(len(names)), mark, color=colour, ms=8, label=label)
     axis.axvline(1, color="#1f2933", lw=0.8)

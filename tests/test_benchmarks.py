@@ -195,13 +195,14 @@ def test_the_figures_of_a_format_are_those_of_all_its_models():
     assert "| scikit-learn | 2 | 0 |" in text
 
 
-def _row(workload, batch, threads, engine, seconds, **told):
+def _row(workload, batch, threads, engine, seconds, *, answer="values", **told):
+    from benchmarks.engine.cells import Cell
     from benchmarks.engine.measure import timed
 
     turn = {"seconds": seconds, "cpu_seconds": seconds, "calls": 1, "idle_cpu": 0.0}
     turns = [turn | {"seconds": seconds * factor} for factor in (1.1, 1.0, 0.9)]
     same = {"same_model": True, "raw_bits_differ": 0, "largest_difference": 0.0}
-    return timed(workload, batch, threads, engine, turns) | same | told
+    return timed(Cell(workload, batch, threads), answer, engine, turns) | same | told
 
 
 def test_the_ratio_of_an_engine_is_to_the_best_baseline_that_runs_the_same_model():
@@ -215,18 +216,28 @@ def test_the_ratio_of_an_engine_is_to_the_best_baseline_that_runs_the_same_model
             _row("W1", 100, 1, "xgboost", 8.0),
             _row("W1", 100, 1, "other", 1.0, same_model=False),
             _row("W1", 100, 2, "xgboost", 1.0),
+            _row("W1", 100, 1, "bitvec", 1.0, answer="raw"),
+            _row("W1", 100, 1, "xgboost", 3.0, answer="raw"),
             {"workload": "W1", "batch": None, "threads": None, "engine": "x", "reason": "absent"},
         ]
     )
     cells = by_cell(rows)
-    ratios = {(e, cell[2]): row["ratio"] for cell, told in cells.items() for e, row in told.items()}
+    ratios = {(e, str(cell)): row["ratio"] for cell, t in cells.items() for e, row in t.items()}
     assert ratios == {
-        ("bitvec", 1): 4.0,
-        ("bitvec torch", 1): 16.0,
-        ("xgboost", 1): 1.0,
-        ("other", 1): 8.0,
-        ("xgboost", 2): 1.0,
+        ("bitvec", "W1, 100, 1"): 4.0,
+        ("bitvec torch", "W1, 100, 1"): 16.0,
+        ("xgboost", "W1, 100, 1"): 1.0,
+        ("other", "W1, 100, 1"): 8.0,
+        ("xgboost", "W1, 100, 2"): 1.0,
+        ("bitvec", "W1, 100, 1, raw"): 3.0,
+        ("xgboost", "W1, 100, 1, raw"): 1.0,
     }
+    assert {(row["engine"], row["answer"]) for row in rows if "answer" in row} >= {
+        ("bitvec", "values"),
+        ("bitvec", "raw"),
+    }
+    # Runs that were kept before raw scores were timed tell of no answer.
+    assert {*by_cell([{k: v for k, v in rows[0].items() if k != "answer"}])} == {("W1", 100, 1, 0)}
     best = {row["best_baseline"] for told in cells.values() for row in told.values()}
     assert best == {"xgboost"}
     assert _row("W1", 100, 1, "bitvec", 2.0)["spread"] == pytest.approx(0.1)
@@ -252,7 +263,8 @@ def test_a_target_of_the_engine_is_judged_by_its_own_cell_only():
         "every cell from 10 rows on, 1 thread (least: W4, 20,000, 1)": True,
         "every cell of 2 threads (least: W4, 10,000, 2)": True,
         "geometric mean of all cells": False,
-        "torch: hummingbird's best strategy's time over ours, worst cell (W4, 10,000, 2)": False,
+        "torch: hummingbird's best strategy's time over ours, every cell "
+        "(least: W4, 10,000, 2)": False,
         "raw scores that differ from the library's own": True,
         "raw scores that differ from the library's own, torch": False,
         "NaN present, time over that without (95 % interval)": True,
@@ -262,6 +274,169 @@ def test_a_target_of_the_engine_is_judged_by_its_own_cell_only():
     # The best baseline at two threads is hummingbird, not xgboost.
     assert found["every cell of 2 threads (least: W4, 10,000, 2)"] == 1.5
     assert found["cycles a row, W1, 10,000 rows"] is None
+
+
+def test_cells_of_raw_scores_of_few_rows_and_of_avx2_have_targets_of_their_own_and_count():
+    from benchmarks.engine import BENCHMARK
+    from benchmarks.engine.comparison_tables import avx2, raw
+
+    rows = [
+        _row("binary", 2, 1, "bitvec", 1.0),
+        _row("binary", 2, 1, "bitvec AVX2", 1.0),
+        _row("binary", 2, 1, "other", 4.0),
+        _row("binary", 10, 1, "bitvec", 1.0, answer="raw"),
+        _row("binary", 10, 1, "bitvec AVX2", 2.0, answer="raw"),
+        _row("binary", 10, 1, "other", 1.0, answer="raw"),
+        _row("W1", 1, 1, "bitvec AVX2", 1.0),
+        _row("W1", 1, 1, "other", 2.0),
+        _row("drawn 1", 1, 1, "bitvec", 1.0, answer="raw"),
+        _row("drawn 1", 1, 1, "other", 3.0, answer="raw"),
+    ]
+    figures = BENCHMARK.figures(rows)
+    found = {t["name"]: t["value"] for t in BENCHMARK.targets(figures, whole=True)}
+    assert {name: value for name, value in found.items() if value is not None} == {
+        "every cell from 10 rows on, 1 thread (least: binary, 10, 1, raw)": 1.0,
+        "every cell below 10 rows, 1 thread (least: binary, 2, 1)": 4.0,
+        "geometric mean of all cells": 2.0,
+        "AVX2: every cell from 10 rows on, 1 thread (least: binary, 10, 1, raw)": 0.5,
+        "AVX2: every cell below 10 rows, 1 thread (least: W1, 1, 1)": 2.0,
+        "AVX2: geometric mean of all cells": 1.0,
+        "models drawn at random, every cell (least: drawn 1, 1, 1, raw)": 3.0,
+        "models drawn at random, geometric mean": 3.0,
+        "raw scores that differ from the library's own": 0,
+    }
+    assert "| 10 | 1 | 0.50 | 0.5 | 0.5 | 0 | 1 | other |" in avx2({"rows": figures})
+    assert raw({"rows": figures}).splitlines()[2:] == ["| binary | **1.0** other, 1 s |"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "limited", "takes"),
+    [
+        (("W1", 30, 1), False, True),
+        (("W1", 30, 1), True, False),
+        (("W1", 30, 2), False, False),
+        (("W1", 100, 2), False, True),
+        (("W1", 100, 2), True, False),
+        (("W1", 20_000, 1), True, False),
+        (("W1", 10, 1, True), False, True),
+        (("W1", 30, 1, True), False, False),
+        (("W1", 10, 2, True), False, False),
+    ],
+)
+def test_few_cells_are_timed_of_raw_scores_and_of_engines_for_one_comparison(cell, limited, takes):
+    from benchmarks.engine.cells import Cell
+
+    assert Cell(*cell).takes(limited=limited) == takes
+
+
+class _Calls:
+    """Answers of a worker's engine, and what was asked of it, by call."""
+
+    def __init__(self, X):
+        from benchmarks.engine.engines.calls import Calls
+
+        self.X, self.asked = X, []
+        names = ("predict", "scores", "raw")
+        self.made = Calls(*(self.call(name, n) for n, name in enumerate(names)))
+
+    def call(self, name, n):
+        return lambda X: self.asked.append(name) or X[:, 0] + n
+
+    def calls(self, threads):
+        return self.made
+
+
+def test_a_worker_times_what_is_asked_for_or_raw_scores_and_tells_each(tmp_path):
+    from benchmarks.engine.worker import Process
+
+    X = np.arange(200.0).reshape(100, 2)
+    engine = _Calls(X)
+    process = object.__new__(Process)
+    process.engine, process.X = engine, X
+    process.rest()
+    process.prepare(1)
+    process.answer(10, str(tmp_path / "answers.npz"))
+    with np.load(tmp_path / "answers.npz") as kept:
+        for n, name in enumerate(("asked", "scores", "raw")):
+            assert np.array_equal(kept[name], X[:10, 0] + n)
+    for raw, name in ((False, "predict"), (True, "raw")):
+        engine.asked.clear()
+        assert process.time(10, 1e-4, raw=raw)["calls"] >= 1
+        assert {*engine.asked} == {name}
+
+
+class _Worker:
+    """A worker whose turns take the seconds of a list, the last again and again."""
+
+    def __init__(self, *seconds):
+        self.seconds, self.asked = [*seconds], 0
+
+    def ask(self, do, *, within, **request):
+        from benchmarks.worker import CannotRunError
+
+        self.asked += 1
+        seconds = self.seconds.pop(0) if len(self.seconds) > 1 else self.seconds[0]
+        if seconds is None:
+            raise CannotRunError("it ended")
+        return {"seconds": seconds, "cpu_seconds": seconds, "calls": 1, "idle_cpu": 0.0}
+
+
+def _turns_of(threads=1, refused=(), **workers):
+    from benchmarks.engine.cells import Cell
+    from benchmarks.engine.measure import Plan, _Running, _turns
+    from benchmarks.engine.workloads import WORKLOADS
+
+    plan = Plan(repeats=3, seconds=0.04, threads=(1,), batches=(1,), baselines=None, cold=False)
+    running = _Running(WORKLOADS[0], ROOT, plan, {**workers})
+    said = {name: {"most_rows": 1 if name in refused else None} for name in workers}
+    turns = _turns(running, said, Cell("W1", 10, threads))
+    reasons = {row["engine"]: row["reason"] for row in running.rows}
+    return {name: [turn["seconds"] for turn in found] for name, found in turns.items()}, reasons
+
+
+def test_turns_are_repeated_until_ours_and_the_best_baselines_are_steady():
+    steady = {"bitvec": _Worker(1.0), "best": _Worker(2.0), "other": _Worker(5.0, 3.0, 4.0)}
+    assert _turns_of(**steady)[0] == {"bitvec": [1, 1], "best": [2, 2], "other": [5, 3]}
+    found, _ = _turns_of(bitvec=_Worker(1.0), best=_Worker(2.0, 4.0, 1.0, 1.01, 7.0))
+    assert found == {"bitvec": [1] * 4, "best": [2, 4, 1, 1.01]}
+    assert _turns_of(bitvec=_Worker(9.0, 1.0, 1.0), best=_Worker(1.0))[0]["bitvec"] == [9, 1, 1]
+
+
+def test_engines_that_are_slow_are_timed_once_and_those_that_fail_leave():
+    slow, fails = _Worker(9.0), _Worker(2.0, None)
+    workers = {"bitvec": _Worker(30.0), "best": _Worker(2.0), "bitvec torch": _Worker(9.0)}
+    found, reasons = _turns_of(
+        **workers, slow=slow, fails=fails, big=_Worker(1.0), refused=("big",)
+    )
+    assert found == {"bitvec": [30, 30], "best": [2, 2], "bitvec torch": [9], "slow": [9]}
+    assert reasons["fails"] == "it ended (at 10 rows)"
+    assert reasons["big"] == "needs too much memory for so many rows"
+    assert _turns_of(fails=_Worker(None))[0] == {}
+
+
+def test_an_engine_that_waits_for_a_core_once_is_not_taken_for_slow():
+    waits, slow = _Worker(0.03, 0.003), _Worker(0.02)
+    found, _ = _turns_of(2, bitvec=_Worker(0.001), best=_Worker(0.002), waits=waits, slow=slow)
+    assert found["waits"] == [0.03, 0.003, 0.003]
+    assert found["slow"] == [0.02, 0.02]
+
+
+def test_a_baseline_that_gave_no_answer_is_not_waited_for_again(tmp_path):
+    from benchmarks.engine.engines import ENGINES
+    from benchmarks.engine.measure import Plan, _Running
+    from benchmarks.engine.workloads import WORKLOADS
+
+    plan = Plan(repeats=1, seconds=0.01, threads=(1,), batches=(1,), baselines=None, cold=False)
+    known = {engine.name: engine for engine in ENGINES}
+    first = _Running(WORKLOADS[0], tmp_path, plan)
+    for name in ("tl2cgen", "bitvec"):
+        first.lost(name, "no answer in 240 s")
+    first.lost("xgboost", "ImportError")
+    assert [path.name for path in tmp_path.iterdir()] == ["tl2cgen.unready"]
+    second = _Running(WORKLOADS[0], tmp_path, plan)
+    second.start(known["tl2cgen"])
+    assert [row["reason"] for row in second.rows] == ["no answer in 240 s (in an earlier run)"]
+    assert not second.workers
 
 
 def test_an_answer_is_compared_with_the_librarys_own():

@@ -1,10 +1,11 @@
-"""Speed of the engine beside the others: a row a workload, batch, threads, engine.
+"""Speed of the engine beside the others: a row a workload, batch, threads, answer, engine.
 
     python -m benchmarks.engine [--json] [--quick] [--save] [--data FOLDER] [--baselines-dir DIR]
 
 Models are trained at the first run and kept in `--cache`. Each engine runs in a process of its own
-and they are timed in turns. `--baselines-dir DIR --make-baselines` makes environments for the
-engines that need other versions of libraries; `--data` is the folder of real data.
+and they are timed in turns, on raw scores too where these are not what is asked for.
+`--baselines-dir DIR --make-baselines` makes environments for the engines that need other versions
+of libraries; `--data` is the folder of real data.
 
 Processes in those environments import this package, so what needs more than NumPy is imported late.
 """
@@ -16,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks.engine.cells import OURS
-from benchmarks.engine.comparison_tables import alone, chance, others, ratios
+from benchmarks.engine.cells import OURS, is_drawn
+from benchmarks.engine.comparison_tables import alone, avx2, chance, others, ratios, raw
 from benchmarks.engine.engine_goals import goals
 from benchmarks.engine.engines import ENGINES, Engine
 from benchmarks.report import Row, groups
@@ -96,7 +97,7 @@ def measure(work: Work, options: Namespace) -> list[Row]:
         threads=(1,) if options.quick or workload.drawn else (1, 2),
         batches=tuple(int(batch) for batch in options.batches) or BATCHES,
         baselines=None if options.quick else options.baselines_dir,
-        cold=not options.quick and not workload.drawn,
+        cold=not (options.quick or workload.drawn or workload.shares),
     )
     return compare(workload, folder, _engines(work.workload, options), plan)
 
@@ -107,23 +108,30 @@ def _engines(workload: str, options: Namespace) -> list[Engine]:
         for engine in ENGINES
         if not options.engines or engine.name.lower() in options.engines
         if not engine.only or workload in engine.only
+        if not (engine.limited and is_drawn(workload))
         if not (options.quick and (engine.environment or (engine.ours and engine.name != OURS)))
     ]
 
 
-_KEPT: Final = ("workload", "threads", "engine", "same_model", "largest_difference")
-_KEPT_ALSO: Final = ("raw_bits_differ", "warm_up_seconds", "cold_seconds")
+_OF_ONE: Final = ("workload", "threads", "engine", "answer")
+_TOLD: Final = (
+    "same_model",
+    "largest_difference",
+    "raw_bits_differ",
+    "warm_up_seconds",
+    "cold_seconds",
+)
 
 
 def figures(rows: Sequence[Row]) -> list[Row]:
-    """Return a row for each workload, number of threads and engine, with seconds by batch.
+    """Return a row for each workload, number of threads, engine and answer: seconds by batch.
 
     Of engines that did not run only those are told that read such models.
     """
     own = [row for row in rows if not isinstance(row.get("seconds", {}), dict)]
-    timed = groups([row for row in own if "engine" in row], "workload", "threads", "engine")
+    timed = groups([row for row in own if "engine" in row], *_OF_ONE)
     found = [
-        {key: same[0].get(key) for key in (*_KEPT, *_KEPT_ALSO)}
+        {key: same[0].get(key) for key in (*_OF_ONE, *_TOLD)}
         | {"seconds": {str(row["batch"]): row["seconds"] for row in same}}
         for same in timed.values()
     ]
@@ -143,7 +151,14 @@ BENCHMARK: Final = Benchmark(
     cases,
     measure,
     goals,
-    {"table": ratios, "chance": chance, "others": others, "alone": alone},
+    {
+        "table": ratios,
+        "raw": raw,
+        "avx2": avx2,
+        "chance": chance,
+        "others": others,
+        "alone": alone,
+    },
     figures,
     options=OPTIONS,
     requirements=Path(__file__).parent / "requirements",

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from benchmarks.engine.cells import OURS, Cell, by_cell, is_drawn
+from benchmarks.engine.cells import AVX2, BETWEEN, OURS, Cell, by_cell, is_drawn
 from benchmarks.engine.engines import ENGINES
 from benchmarks.report import Column, Report, Row, groups, measured_by, table
 
@@ -25,61 +25,79 @@ def _time(seconds: float) -> str:
 
 def ratios(report: Report) -> str:
     """Return how many times faster than the best baseline, by workload, batch and threads."""
-    cells, parts = _fixed(report), []
+    cells = _fixed(report)
+    threads = _in_order(cell.threads for cell in cells)
+    parts = [_by_batch({c: cells[c] for c in cells if c.threads == n}) for n in threads]
+    return "\n\n".join([*parts, measured_by(report)])
 
-    def of(batch: int, threads: int) -> Callable[[Row], str | None]:
+
+def raw(report: Report) -> str:
+    """Return the same of raw scores."""
+    return _by_batch(_fixed(report, raw=True))
+
+
+def _by_batch(cells: dict[Cell, dict[str, Row]]) -> str:
+    """Return a line for each workload; batches of one thread only are left to the plot."""
+
+    def of(batch: int) -> Callable[[Row], str | None]:
         def cell(line: Row) -> str | None:
-            row = cells.get((line["workload"], batch, threads), {}).get(OURS)
+            row = line.get(f"{batch}", {}).get(OURS)
             if row is None or row["ratio"] is None:
                 return None if row is None else _time(row["seconds"])
             return f"**{row['ratio']:.1f}** {row['best_baseline']}, {_time(row['seconds'])}"
 
         return cell
 
-    for threads in _in_order(cell[2] for cell in cells):
-        batches = sorted({cell[1] for cell in cells if cell[2] == threads})
-        columns = [Column(f"{threads} thread{'s' * (threads > 1)}", "workload")]
-        columns += [
-            Column("1 row" if batch == 1 else f"{batch:,} rows", of(batch, threads))
-            for batch in batches
-        ]
-        lines = [{"workload": workload} for workload in _in_order(cell[0] for cell in cells)]
-        parts.append(table(lines, columns))
-    return "\n\n".join([*parts, measured_by(report)])
+    lines: dict[str, Row] = {}
+    for cell, engines in cells.items():
+        lines.setdefault(cell.workload, {"workload": cell.workload})[f"{cell.batch}"] = engines
+    threads = max((cell.threads for cell in cells), default=1)
+    columns = [Column(f"{threads} thread{'s' * (threads > 1)}", "workload")]
+    columns += [
+        Column("1 row" if batch == 1 else f"{batch:,} rows", of(batch))
+        for batch in sorted({cell.batch for cell in cells} - {*BETWEEN})
+    ]
+    return table(lines.values(), columns)
 
 
-def _fixed(report: Report) -> dict[Cell, dict[str, Row]]:
-    """Return the cells of models that chance did not make."""
+def _fixed(report: Report, *, raw: bool = False) -> dict[Cell, dict[str, Row]]:
+    """Return the cells of models that chance did not make, of what is asked for or raw scores."""
     cells = by_cell(report["rows"])
-    return {cell: engines for cell, engines in cells.items() if not is_drawn(cell[0])}
+    return {c: found for c, found in cells.items() if c.raw == raw and not is_drawn(c.workload)}
 
 
 def chance(report: Report) -> str:
     """Return how the ratios of models drawn at random are distributed, by batch."""
-    cells = by_cell(report["rows"])
-    won = {c: engines[OURS] for c, engines in cells.items() if is_drawn(c[0]) and OURS in engines}
+    return _spread(report, OURS, lambda cell: is_drawn(cell.workload))
+
+
+def avx2(report: Report) -> str:
+    """Return the same of the other models with AVX2, where the baselines keep AVX-512."""
+    return _spread(report, AVX2, lambda cell: cell.takes(limited=True))
+
+
+def _spread(report: Report, engine: str, counts: Callable[[Cell], bool]) -> str:
+    found: dict[int, list[Row]] = {}
+    for cell, engines in by_cell(report["rows"]).items():
+        if counts(cell) and engine in engines and engines[engine]["ratio"] is not None:
+            found.setdefault(cell.batch, []).append(engines[engine])
     body = []
-    for batch in sorted({cell[1] for cell in won}):
-        rows = [row for cell, row in won.items() if cell[1] == batch and row["ratio"] is not None]
-        found = sorted(row["ratio"] for row in rows)
-        body.append({
-            "rows": batch,
-            "models": len(found),
-            "least": found[0],
-            "best": Counter(row["best_baseline"] for row in rows).most_common(1)[0][0],
-            "mean": statistics.geometric_mean(found),
-            "most": found[-1],
-            "slower": sum(ratio < 1 for ratio in found),
-        })  # fmt: skip
-        body[-1]["middle"] = statistics.median(found)
+    for batch, rows in sorted(found.items()):
+        ratios = [row["ratio"] for row in rows]
+        best = Counter(row["best_baseline"] for row in rows).most_common(1)[0][0]
+        body.append({"rows": batch, "ratios": ratios, "best": best})
+
+    def of(summary: Callable[[list[float]], float]) -> Callable[[Row], float]:
+        return lambda row: summary(row["ratios"])
+
     columns = [
         Column("rows", "rows", ","),
-        Column("models", "models"),
-        Column("least", "least", ".2f"),
-        Column("median", "middle", ".1f"),
-        Column("geometric mean", "mean", ".1f"),
-        Column("most", "most", ".0f"),
-        Column("models on which bitvec is slower", "slower"),
+        Column("cells", of(len), "d"),
+        Column("least", of(min), ".2f"),
+        Column("median", of(statistics.median), ".1f"),
+        Column("geometric mean", of(statistics.geometric_mean), ".1f"),
+        Column("most", of(max), ".0f"),
+        Column("cells in which bitvec is slower", of(lambda r: sum(x < 1 for x in r)), "d"),
         Column("most often the best other", "best"),
     ]
     return table(body, columns)
@@ -88,7 +106,7 @@ def chance(report: Report) -> str:
 def others(report: Report) -> str:
     """Return what each engine takes for 10,000 rows on one thread, and how far it is off."""
     cells = _fixed(report)
-    here = {cell[0]: engines for cell, engines in cells.items() if cell[1:] == (10_000, 1)}
+    here = {c.workload: cells[c] for c in cells if (c.batch, c.threads) == (10_000, 1)}
     names = [engine.name for engine in ENGINES]
     names += [row["engine"] for row in report["rows"] if row.get("engine")]
     body = []

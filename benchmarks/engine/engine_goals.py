@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from benchmarks.engine.cells import OURS, Cell, by_cell, digits, is_baseline, is_drawn
+from benchmarks.engine.cells import AVX2, OURS, Cell, by_cell, digits, is_baseline, is_drawn
 from benchmarks.report import Goal, Row, one
 
 LARGE: Final = 20_000
@@ -30,9 +30,9 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
     cells = by_cell(rows)
 
     def ratio(kind: str, workload: str, batch: int, threads: int, goal: float) -> Goal:
-        engine = "bitvec AVX2" if kind == "AVX2" else OURS
+        engine = AVX2 if kind == "AVX2" else OURS
         there = (batch, LARGE) if batch > LARGE else (batch,)
-        found = [cells.get((workload, n, threads), {}).get(engine) for n in there]
+        found = [cells.get(Cell(workload, n, threads), {}).get(engine) for n in there]
         value = next((row["ratio"] for row in found if row is not None), None)
         name = "1 row" if batch == 1 else "largest batch" if batch > LARGE else f"{batch:,} rows"
         plural = "s" * (threads > 1)
@@ -49,43 +49,48 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
 
 def _worst(cells: dict[Cell, dict[str, Row]]) -> Iterator[Goal]:
     """Yield the least and the mean ratio over kinds of cells, and where the least is."""
-    won = {cell: engines[OURS] for cell, engines in cells.items() if OURS in engines}
-    known = {cell: row["ratio"] for cell, row in won.items() if row["ratio"] is not None}
 
-    def against(cell: Cell, engine: str) -> float | None:
-        other = cells[cell].get(engine)
-        return None if other is None else digits(other["seconds"] / won[cell]["seconds"])
+    def ratios(engine: str, *, drawn: bool = False) -> dict[Cell, float]:
+        won = {c: told[engine]["ratio"] for c, told in cells.items() if engine in told}
+        return {c: won[c] for c in won if won[c] is not None and is_drawn(c.workload) == drawn}
 
-    def least(name: str, goal: float, ratios: dict[Cell, float | None]) -> Goal:
-        found = {cell: ratio for cell, ratio in ratios.items() if ratio is not None}
-        if not found:
-            return Goal(name, f">= {goal:g}", None)
-        workload, batch, threads = cell = min(found, key=lambda cell: found[cell])
-        return Goal(
-            f"{name} (least: {workload}, {batch:,}, {threads})", f">= {goal:g}", found[cell]
-        )
+    def against(engine: str, *workloads: str) -> dict[Cell, float]:
+        both = {
+            c: t for c, t in cells.items() if c.workload in workloads and {engine, OURS} <= {*t}
+        }
+        return {c: digits(t[engine]["seconds"] / t[OURS]["seconds"]) for c, t in both.items()}
 
-    fixed = {cell: ratio for cell, ratio in known.items() if not is_drawn(cell[0])}
-    drawn = {cell: ratio for cell, ratio in known.items() if is_drawn(cell[0])}
-    alone = {cell: ratio for cell, ratio in fixed.items() if cell[2] == 1}
-    yield least(
-        "every cell from 10 rows on, 1 thread", 1.5, {c: alone[c] for c in alone if c[1] > 1}
-    )
-    yield least("every cell of 1 row, 1 thread", 1.5, {c: alone[c] for c in alone if c[1] == 1})
-    yield least("every cell of 2 threads", 1.0, {c: fixed[c] for c in fixed if c[2] == 2})
-    yield Goal("geometric mean of all cells", ">= 5", _mean(fixed))
-    trees = {c: against(c, "scikit-learn") for c in won if c[0] in ("W5", "digits tree")}
-    yield least("single trees over scikit-learn", 3, trees)
-    few = {
-        c: against(c, "pylignum compiled") for c in won if c[0] in ("binary", "W1") and c[1] <= 10
-    }
-    yield least("1 and 10 rows over pylignum compiled", 3, few)
-    level = {c: against(c, "pylignum") for c in won if "oblivious" in c[0] and c[1:] == (10_000, 1)}
-    yield least("oblivious trees, 10,000 rows, over pylignum", 1.5, level)
-    deep = {c: against(c, "daal4py") for c in won if c[0] == "deep boosting" and c[1] == 10_000}
-    yield least("deep boosting, 10,000 rows, over daal4py", 1.6, deep)
-    yield least("models drawn at random, every cell", 1.0, {**drawn})
+    fixed, drawn = ratios(OURS), ratios(OURS, drawn=True)
+    avx2 = _some(ratios(AVX2), lambda cell: cell.takes(limited=True))
+    for kind, found in (("", fixed), ("AVX2: ", avx2)):
+        alone = _some(found, lambda cell: cell.threads == 1)
+        many = _some(alone, lambda cell: cell.batch >= 10)
+        yield _least(f"{kind}every cell from 10 rows on, 1 thread", 1.5, many)
+        few = _some(alone, lambda cell: cell.batch < 10)
+        yield _least(f"{kind}every cell below 10 rows, 1 thread", 1.5, few)
+        yield Goal(f"{kind}geometric mean of all cells", ">= 5", _mean(found))
+    yield _least("every cell of 2 threads", 1.0, _some(fixed, lambda cell: cell.threads == 2))
+    yield _least("single trees over scikit-learn", 3, against("scikit-learn", "W5", "digits tree"))
+    few = _some(against("pylignum compiled", "binary", "W1"), lambda cell: cell.batch <= 10)
+    yield _least("up to 10 rows over pylignum compiled", 3, few)
+    level = against("pylignum", *(f"oblivious {depth}" for depth in (4, 8, 10)))
+    level = _some(level, lambda cell: (cell.batch, cell.threads) == (10_000, 1))
+    yield _least("oblivious trees, 10,000 rows, over pylignum", 1.5, level)
+    deep = _some(against("daal4py", "deep boosting"), lambda cell: cell.batch == 10_000)
+    yield _least("deep boosting, 10,000 rows, over daal4py", 1.6, deep)
+    yield _least("models drawn at random, every cell", 1.0, drawn)
     yield Goal("models drawn at random, geometric mean", ">= 4", _mean(drawn))
+
+
+def _some(ratios: dict[Cell, float], holds: Callable[[Cell], bool]) -> dict[Cell, float]:
+    return {cell: ratio for cell, ratio in ratios.items() if holds(cell)}
+
+
+def _least(name: str, goal: float, ratios: dict[Cell, float]) -> Goal:
+    cell = min(ratios, key=lambda cell: ratios[cell], default=None)
+    if cell is None:
+        return Goal(name, f">= {goal:g}", None)
+    return Goal(f"{name} (least: {cell})", f">= {goal:g}", ratios[cell])
 
 
 def _mean(ratios: dict[Cell, float]) -> float | None:
@@ -99,11 +104,7 @@ def _torch(cells: dict[Cell, dict[str, Row]]) -> Goal:
         others = [row["seconds"] for name, row in engines.items() if name.startswith("humming")]
         if others and "bitvec torch" in engines:
             ratios[cell] = digits(min(others) / engines["bitvec torch"]["seconds"])
-    name = "torch: hummingbird's best strategy's time over ours, worst cell"
-    if not ratios:
-        return Goal(name, ">= 1", None)
-    workload, batch, threads = where = min(ratios, key=lambda cell: ratios[cell])
-    return Goal(f"{name} ({workload}, {batch:,}, {threads})", ">= 1", ratios[where])
+    return _least("torch: hummingbird's best strategy's time over ours, every cell", 1, ratios)
 
 
 def _exact(rows: Sequence[Row]) -> Iterator[Goal]:

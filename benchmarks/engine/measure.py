@@ -5,15 +5,16 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.engine.cells import OURS, digits, is_baseline
+from benchmarks.engine.cells import OURS, Cell, digits, is_baseline
 from benchmarks.engine.engines import ENGINES, NATIVE, Engine
 from benchmarks.engine.workloads import Workload
 from benchmarks.report import Row
@@ -26,7 +27,9 @@ START_SECONDS: Final = 240.0
 CALL_SECONDS: Final = 60.0
 CHECKED_ROWS: Final = 10_000
 SLOW: Final = 4.0
-"""Times the best baseline's time beyond which an engine is timed once, not `repeats` times."""
+"""Times the best baseline's time beyond which any but bitvec itself is timed once, shortly."""
+STEADY: Final = 0.03
+"""Share that the last two turns may differ by where no more are needed."""
 ROUNDING: Final = 1e-5
 """Share of the range of the answers beyond which a row is off."""
 FEW: Final = 0.02
@@ -45,6 +48,8 @@ class Plan:
 
     Parameters
     ----------
+    repeats : int
+        Turns of each engine; fewer where ours and the best baseline's are steady.
     seconds : float
         Of one turn: calls are repeated for about so long.
     cold : bool
@@ -59,71 +64,91 @@ class Plan:
     cold: bool
 
 
+@dataclass(slots=True)
+class _Running:
+    """The processes of a workload's engines, and the rows so far; who cannot go on leaves."""
+
+    workload: Workload
+    folder: Path
+    plan: Plan
+    workers: dict[str, Worker] = field(default_factory=dict)
+    ready: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+
+    def start(self, engine: Engine) -> None:
+        """Start an engine, unless it gave no answer in an earlier run."""
+        reason = engine.refuses(self.workload.name, self.workload.library)
+        unready = self._unready(engine.name)
+        if reason is None and unready.exists():
+            reason = unready.read_text(encoding="utf-8")
+        if reason is not None:
+            self.rows.append(without(self.workload.name, engine.name, reason))
+            return
+        say(f"{self.workload.name}: {engine.name} starts")
+        baselines, threads = self.plan.baselines, max(self.plan.threads)
+        try:
+            self.workers[engine.name] = started(
+                engine, self.folder, self.workload.asks, baselines=baselines, threads=threads
+            )
+            self.ready[engine.name] = self.workers[engine.name].answer(START_SECONDS)
+        except CannotRunError as error:
+            self.lost(engine.name, str(error))
+
+    def _unready(self, name: str) -> Path:
+        """Return the file beside the model that says why another's engine could not be timed."""
+        return self.folder / f"{name}.unready"
+
+    def lost(self, name: str, reason: str) -> None:
+        """Tell why an engine leaves; later runs do not wait for what gave no answer at all."""
+        say(f"{self.workload.name}: {name}: {reason}")
+        is_timed = any(row["engine"] == name and "seconds" in row for row in self.rows)
+        if reason.startswith("no answer in") and is_baseline(name) and not is_timed:
+            self._unready(name).write_text(f"{reason} (in an earlier run)", encoding="utf-8")
+        self.rows.append(without(self.workload.name, name, reason))
+        self.workers.pop(name, None)
+
+    def ask(self, name: str, do: str, *, at: str = "", **request: Any) -> dict[str, Any] | None:
+        """Return what an engine answers to a request; None if it cannot, and leaves."""
+        try:
+            return self.workers[name].ask(do, within=CALL_SECONDS, **request)
+        except CannotRunError as error:
+            self.lost(name, f"{error}{at}")
+            return None
+
+
 def compare(workload: Workload, folder: Path, engines: Sequence[Engine], plan: Plan) -> list[Row]:
-    """Return a row for each batch, number of threads and engine, or one with a reason."""
-    rows: list[Row] = []
-    workers: dict[str, Worker] = {}
-    ready: dict[str, dict[str, Any]] = {}
-
-    def lost(engine: str, reason: str) -> None:
-        say(f"{workload.name}: {engine}: {reason}")
-        rows.append(without(workload.name, engine, reason))
-        workers.pop(engine, None)
-
+    """Return a row for each batch, number of threads, answer and engine, or one with a reason."""
+    running = _Running(workload, folder, plan)
     try:
         for engine in engines:
-            reason = engine.refuses(workload.name, workload.library)
-            if reason is not None:
-                rows.append(without(workload.name, engine.name, reason))
-                continue
-            say(f"{workload.name}: {engine.name} starts")
-            try:
-                worker = started(
-                    engine,
-                    folder,
-                    workload.asks,
-                    baselines=plan.baselines,
-                    threads=max(plan.threads),
-                )
-                workers[engine.name] = worker
-                ready[engine.name] = worker.answer(START_SECONDS)
-            except CannotRunError as error:
-                lost(engine.name, str(error))
-        cold = (
-            {"cold_seconds": _cold(workload, folder, plan)} if plan.cold and OURS in workers else {}
-        )
+            running.start(engine)
+        cold = {}
+        if plan.cold and OURS in running.workers:
+            say(f"{workload.name}: {OURS} with nothing compiled")
+            cold[OURS] = {"cold_seconds": _cold(workload, folder, plan)}
         n_rows = len(np.load(folder / "X.npy", mmap_mode="r"))
         batches = sorted({min(b, n_rows) for b in plan.batches if b in workload.batches})
+        limited = {engine.name for engine in engines if engine.limited}
         for threads in plan.threads:
-            said: dict[str, dict[str, Any]] = {}
-            hopeless: dict[str, dict[str, Any]] = {}
-            for name, worker in [*workers.items()]:
-                try:
-                    said[name] = (
-                        worker.ask("prepare", within=CALL_SECONDS, threads=threads) | ready[name]
-                    )
-                except CannotRunError as error:
-                    lost(name, str(error))
-            differences = _differences(workload, workers, min(CHECKED_ROWS, n_rows), lost)
-            for batch in batches:
-                say(f"{workload.name}, {batch} rows, {threads} threads")
-                turns, reasons = _turns(workers, said | hopeless, batch, threads, plan, lost)
-                hopeless |= _hopeless(turns, batch)
-                rows += [
-                    without(workload.name, name, reason, batch=batch, threads=threads)
-                    for name, reason in reasons.items()
-                ]
-                rows += [
-                    timed(workload.name, batch, threads, name, turn)
-                    | differences[name]
-                    | _said(said[name])
-                    | (cold if name == OURS else {})
-                    for name, turn in turns.items()
-                ]
+            say(f"{workload.name}: answers, {threads} threads")
+            names = [n for n in running.workers if threads == 1 or n not in limited]
+            asked = {name: running.ask(name, "prepare", threads=threads) for name in names}
+            said = {n: answer | running.ready[n] for n, answer in asked.items() if answer}
+            for answer, told in _differences(running, [*said]).items():
+                facts = {n: t | _said(said[n]) | cold.get(n, {}) for n, t in told.items()}
+                known = {name: said[name] for name in told}
+                for batch in batches:
+                    cell = Cell(workload.name, batch, threads, answer == "raw")
+                    here = {n: k for n, k in known.items() if cell.takes(limited=n in limited)}
+                    turns = _turns(running, here, cell) if here else {}
+                    known |= _hopeless(turns, batch)
+                    running.rows += [
+                        timed(cell, answer, n, turn) | facts[n] for n, turn in turns.items()
+                    ]
     finally:
-        for worker in workers.values():
+        for worker in running.workers.values():
             worker.close()
-    return rows
+    return running.rows
 
 
 def without(
@@ -144,15 +169,16 @@ def without(
     }
 
 
-def timed(workload: str, batch: int, threads: int, engine: str, turns: list[Row]) -> Row:
-    """Return the row of an engine's turns at one cell."""
+def timed(cell: Cell, answer: str, engine: str, turns: list[Row]) -> Row:
+    """Return the row of an engine's turns at one cell, which says of what answer it is."""
     seconds = [turn["seconds"] for turn in turns]
     middle = statistics.median(seconds)
     deviation = statistics.median(abs(s - middle) for s in seconds)
     return {
-        "workload": workload,
-        "batch": batch,
-        "threads": threads,
+        "workload": cell.workload,
+        "batch": cell.batch,
+        "threads": cell.threads,
+        "answer": answer,
         "engine": engine,
         "seconds": digits(middle),
         "spread": digits(deviation / middle),
@@ -222,52 +248,54 @@ def started(
     )
 
 
-def _turns(
-    workers: dict[str, Worker],
-    said: dict[str, dict[str, Any]],
-    batch: int,
-    threads: int,
-    plan: Plan,
-    lost: Any,
-) -> tuple[dict[str, list[Row]], dict[str, str]]:
-    """Return the turns of each engine, and why some have none.
+def _turns(running: _Running, said: dict[str, dict[str, Any]], cell: Cell) -> dict[str, list[Row]]:
+    """Return the turns of each engine, the first of them short; rows tell why some have none.
 
     Each turn of an engine is followed by one of the next, so that what slows the machine for a
     while slows them all.
     """
-    turns: dict[str, list[Row]] = {}
-    reasons = {
-        name: said[name].get("why", "needs too much memory for so many rows")
-        for name in workers
-        if batch > (said[name]["most_rows"] or batch)
-    }
+    say(f"{cell.workload}, {cell.batch} rows, {cell.threads} threads{', raw' * cell.raw}")
+    plan, turns = running.plan, defaultdict[str, list[Row]](list)
 
-    def turn(name: str, seconds: float) -> Row | None:
-        if threads > 1:
-            time.sleep(PAUSE)
-        try:
-            return workers[name].ask("time", within=CALL_SECONDS, batch=batch, seconds=seconds)
-        except CannotRunError as error:
-            lost(name, f"{error} (at {batch} rows)")
-            return None
+    def take(names: Iterable[str], seconds: float) -> None:
+        for name in [name for name in names if name in running.workers]:
+            if cell.threads > 1:
+                time.sleep(PAUSE)
+            facts = {"batch": cell.batch, "seconds": seconds, "raw": cell.raw}
+            done = running.ask(name, "time", at=f" (at {cell.batch} rows)", **facts)
+            if done is not None:
+                turns[name].append(done)
 
-    first = {
-        name: result
-        for name in [*workers]
-        if name not in reasons
-        if (result := turn(name, plan.seconds / 4)) is not None
-    }
-    least = min((r["seconds"] for r in first.values()), default=0.0)
-    baseline = min((r["seconds"] for n, r in first.items() if is_baseline(n)), default=least)
+    def least(name: str) -> float:
+        return min(turn["seconds"] for turn in turns[name])
+
+    def best() -> str:
+        return min([name for name in turns if is_baseline(name)] or turns, key=least)
+
+    def fast(name: str) -> bool:
+        return name == OURS or least(name) <= SLOW * least(best())
+
+    def steady(name: str) -> bool:
+        before, last = (turn["seconds"] for turn in turns[name][-2:])
+        return abs(last / before - 1) < STEADY
+
+    for name, told in said.items():
+        if cell.batch > (told["most_rows"] or cell.batch):
+            why = told.get("why", "needs too much memory for so many rows")
+            facts = {"batch": cell.batch, "threads": cell.threads}
+            running.rows.append(without(cell.workload, name, why, **facts))
+        else:
+            take([name], plan.seconds / 4)
+    if cell.threads > 1:  # what waits for a core now and then looks slow by one turn
+        short = [name for name in turns if least(name) < plan.seconds]
+        take([name for name in short if not fast(name)], plan.seconds / 4)
+    again = [name for name in turns if fast(name)]
     for _ in range(plan.repeats):
-        for name, result in first.items():
-            if name not in workers:
-                continue
-            if result["seconds"] > SLOW * baseline and is_baseline(name):
-                turns[name] = [result]
-            elif (done := turn(name, plan.seconds)) is not None:
-                turns.setdefault(name, []).append(done)
-    return {name: turns[name] for name in turns if name in workers}, reasons
+        take(again, plan.seconds)
+        again = [name for name in again if name in running.workers]
+        if all(steady(name) for name in again if name == best() or not is_baseline(name)):
+            break
+    return {name: found for name, found in turns.items() if name in running.workers}
 
 
 def _hopeless(turns: dict[str, list[Row]], batch: int) -> dict[str, dict[str, Any]]:
@@ -284,23 +312,28 @@ def _hopeless(turns: dict[str, list[Row]], batch: int) -> dict[str, dict[str, An
     }
 
 
-def _differences(
-    workload: Workload, workers: dict[str, Worker], rows: int, lost: Any
-) -> dict[str, Row]:
-    """Compare what each engine answers with what the library that trained the model does."""
+def _differences(running: _Running, names: Sequence[str]) -> dict[str, dict[str, Row]]:
+    """Compare what engines answer with what the library that trained the model does.
+
+    By answer, then by engine: what is asked for, and raw scores where they are something else.
+    """
     answers: dict[str, dict[str, np.ndarray]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for number, (name, worker) in enumerate([*workers.items()]):
+        for number, name in enumerate(names):
             path = Path(folder) / f"{number}.npz"
-            try:
-                worker.ask("answer", within=CALL_SECONDS, rows=rows, to=str(path))
-            except CannotRunError as error:
-                lost(name, str(error))
-                continue
-            with np.load(path) as kept:
-                answers[name] = dict(kept)
-    native = answers.get(NATIVE[workload.library])
-    return {name: difference(answer, native) for name, answer in answers.items()}
+            if running.ask(name, "answer", rows=CHECKED_ROWS, to=str(path)) is not None:
+                with np.load(path) as kept:
+                    answers[name] = dict(kept)
+    of_library = NATIVE[running.workload.library]
+    native = answers.get(of_library)
+    asked = {name: difference(answer, native) for name, answer in answers.items()}
+    found: dict[str, dict[str, Row]] = {running.workload.asks: asked}
+    own = native or {}
+    if "raw" in own and not np.array_equal(own["raw"], own["scores"]):
+        kinds = ("asked", "scores", "raw")
+        raw = {n: dict.fromkeys(kinds, a["raw"]) for n, a in answers.items() if "raw" in a}
+        found["raw"] = {name: difference(a, raw[of_library]) for name, a in raw.items()}
+    return found
 
 
 def difference(

@@ -16,9 +16,9 @@ def draw(report: dict[str, Any], path: Path) -> None:
     cells = by_cell(report["rows"])
     threads = sorted({cell[2] for cell in cells})
     lines: dict[tuple[str, int], list[tuple[int, float]]] = {}
-    for (workload, batch, n_threads), engines in sorted(cells.items()):
+    for (workload, batch, n_threads, raw), engines in sorted(cells.items()):
         row = engines.get(OURS)
-        if row is not None and row["ratio"] is not None and not is_drawn(workload):
+        if row is not None and row["ratio"] is not None and not (raw or is_drawn(workload)):
             lines.setdefault((workload, n_threads), []).append((batch, row["ratio"]))
     workloads = sorted({workload for workload, _ in lines})
     # Texts stay texts, and two drawings of one run are the same file.

@@ -9,7 +9,7 @@ import gc
 import time
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from benchmarks.engine.engines.calls import Calls, read_job
 
 PARTS = 512
 """Slices of the rows that small batches go through, so that no branch can be learnt by heart."""
+
+FEW: Final = 10_000
+"""Rows below which a first call may compile what no call before it did: it is not timed."""
 
 
 class Process:
@@ -36,7 +39,7 @@ class Process:
         self.X = job.rows()
         self.calls: Calls
         self._limits: Any = None
-        self._parts: dict[int, list[Any]] = {}
+        self._parts: dict[tuple[int, bool], list[Any]] = {}
         self._since = (0.0, 0.0)
         self.rest()
 
@@ -66,22 +69,28 @@ class Process:
     def answer(self, rows: int, to: str) -> dict[str, Any]:
         """Write what the first rows give."""
         X = self.calls.rows(self.X[:rows])
-        answers = {"asked": self.calls.predict(X), "scores": self.calls.scores(X)}
-        if self.calls.raw is not None:
-            answers["raw"] = self.calls.raw(X)
-        np.savez(to, **{name: np.asarray(value) for name, value in answers.items()})
+        calls = {"asked": self.calls.predict, "scores": self.calls.scores, "raw": self.calls.raw}
+        found = {call: np.asarray(call(X)) for call in {*calls.values()} if call is not None}
+        np.savez(to, **{name: found[call] for name, call in calls.items() if call is not None})
         self.rest()
         return {}
 
-    def time(self, batch: int, seconds: float) -> dict[str, Any]:
-        """Call again and again, for about so long; return seconds a call."""
+    def time(self, batch: int, seconds: float, *, raw: bool) -> dict[str, Any]:
+        """Call again and again, for about so long; return seconds a call.
+
+        Raw scores are asked for, or the answer of the job.
+        """
+        call = self.calls.raw if raw else self.calls.predict
         wall, cpu = self._since
         idle = (time.process_time() - cpu) / max(time.perf_counter() - wall, 1e-9)
-        parts = self._slices(batch)
-        calls, (wall, cpu) = 1, self._timed(parts[:1])
-        if wall < seconds:
-            calls = max(1, int(seconds / wall))
-            wall, cpu = self._timed([parts[i % len(parts)] for i in range(calls)])
+        is_new = (batch, raw) not in self._parts
+        parts = self._slices(batch, raw=raw)
+        if is_new and batch < FEW:
+            call(parts[0])
+        calls, (wall, cpu) = 1, _timed(call, parts[:1])
+        while wall < seconds / 2:
+            calls = max(2 * calls, int(calls * seconds / wall))
+            wall, cpu = _timed(call, [parts[i % len(parts)] for i in range(calls)])
         self.rest()
         return {
             "seconds": wall / calls,
@@ -90,19 +99,20 @@ class Process:
             "idle_cpu": idle,
         }
 
-    def _timed(self, parts: list[Any]) -> tuple[float, float]:
-        """Return seconds and CPU seconds of a call with each part."""
-        predict = self.calls.predict
-        gc.disable()
-        cpu, wall = time.process_time(), time.perf_counter()
-        for part in parts:
-            predict(part)
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        gc.enable()
-        return wall, cpu
-
-    def _slices(self, batch: int) -> list[Any]:
-        if batch not in self._parts:
+    def _slices(self, batch: int, *, raw: bool) -> list[Any]:
+        if (batch, raw) not in self._parts:
             starts = np.arange(0, len(self.X) - batch + 1, batch)[:PARTS]
-            self._parts = {batch: [self.calls.rows(self.X[s : s + batch]) for s in starts]}
-        return self._parts[batch]
+            parts = [self.calls.rows(self.X[s : s + batch]) for s in starts]
+            self._parts = {(batch, raw): parts}
+        return self._parts[batch, raw]
+
+
+def _timed(call: Any, parts: list[Any]) -> tuple[float, float]:
+    """Return seconds and CPU seconds of a call with each part."""
+    gc.disable()
+    cpu, wall = time.process_time(), time.perf_counter()
+    for part in parts:
+        call(part)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    gc.enable()
+    return wall, cpu

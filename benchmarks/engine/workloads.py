@@ -16,11 +16,12 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from benchmarks.engine import drawn, real, synthetic
+from benchmarks.engine.cells import BETWEEN, STEPS
 from benchmarks.frames import Data
 from benchmarks.report import versions
 
 Asks = Literal["values", "labels", "probabilities"]
-SMALL: Final = (1, 10, 100, 1_000, 10_000)
+SMALL: Final = (*STEPS, *BETWEEN)
 BATCHES: Final = (*SMALL, 100_000)
 
 
@@ -34,7 +35,8 @@ class Workload:
     library : str
         That trained the model, and whose format its file has.
     asks : "values", "labels" or "probabilities"
-        What every engine is timed on: what `predict` of the library gives for such a model.
+        What every engine is timed on: what `predict` of the library gives for such a model. Raw
+        scores are timed beside it where they are neither that nor the probabilities.
     make : callable
         Takes a folder and trains; see `synthetic` and `real`.
     real : bool

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from benchmarks.engine.cells import AVX2
+
 ALL: Final = ("xgboost", "lightgbm", "sklearn", "catboost", "bitvec")
 BOOSTING: Final = ("xgboost", "lightgbm")
 BOOSTED: Final = (*BOOSTING, "catboost")
@@ -37,6 +39,8 @@ class Engine:
         processor without those of AVX-512.
     why_not : dict
         Workloads that it is not asked to run, and why.
+    limited : bool
+        Whether it serves one comparison: few batches, one thread, and no model that chance made.
     """
 
     name: str
@@ -47,6 +51,7 @@ class Engine:
     only: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     why_not: tuple[tuple[str, str], ...] = ()
+    limited: bool = False
 
     def refuses(self, workload: str, library: str) -> str | None:
         """Return why it cannot be asked to run a workload."""
@@ -63,12 +68,12 @@ ENGINES: Final = (
     Engine("bitvec", "of_bitvec:Bitvec", ALL, ours=True),
     Engine("bitvec torch", "of_bitvec:Torch", ALL, ours=True),
     Engine(
-        "bitvec AVX2",
+        AVX2,
         "of_bitvec:Bitvec",
-        BOOSTING,
+        ALL,
         ours=True,
-        only=_VECTORS,
         variables=(("BITVEC_VECTORS", "portable"), ("NUMBA_CPU_FEATURES", "AVX2")),
+        limited=True,
     ),
     Engine(
         "bitvec plain loops",
@@ -77,6 +82,7 @@ ENGINES: Final = (
         ours=True,
         only=_VECTORS,
         variables=(("BITVEC_VECTORS", "none"),),
+        limited=True,
     ),
     Engine("xgboost", "of_native:Xgboost", ("xgboost",)),
     Engine("xgboost DMatrix", "of_native:XgboostMatrix", ("xgboost",)),

@@ -54,7 +54,7 @@ class Calls:
     scores : callable
         Values, or for classifiers probabilities, to compare with other engines; not timed.
     raw : callable, optional
-        Raw scores, whose bits are compared.
+        Raw scores, whose bits are compared; timed too where they are not the probabilities.
     rows : callable
         Makes rows into the type that the engine reads best; not timed.
     info : dict

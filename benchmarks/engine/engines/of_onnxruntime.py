@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import onnxruntime
 
 from benchmarks.engine.engines.calls import Calls, Job, chosen, single_precision
+from benchmarks.engine.engines.of_native import sklearn_model
 
 
 class Onnxruntime:
-    """An inference session of the exported model, which is kept beside the model."""
+    """Inference sessions of the exported model, which is kept beside the model.
+
+    Of exporters that boosters go through only skl2onnx makes files that answer with raw scores.
+    """
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.path = job.folder / "exported.onnx"
-        if not self.path.exists():
-            aside = self.path.with_suffix(".part")
-            _EXPORTERS[job.library](job, aside)
-            aside.replace(self.path)
+        self.path = _exported(job, "exported.onnx", _EXPORTERS[job.library])
+        self.raw_path: Path | None = None
+        if job.library == "sklearn" and hasattr(sklearn_model(job), "decision_function"):
+            raw = partial(_sklearn, raw_scores=True)
+            self.raw_path = _exported(job, "exported-raw.onnx", raw)
 
     def calls(self, threads: int) -> Calls:
         """Open a session of so many threads."""
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
-        session = onnxruntime.InferenceSession(
-            str(self.path), options, providers=["CPUExecutionProvider"]
-        )
-        (given,) = (value.name for value in session.get_inputs())
-        names = [value.name for value in session.get_outputs()]
 
-        def output(name: str) -> Any:
-            return lambda X: session.run([name], {given: X})[0]
+        def outputs(path: Path) -> list[Callable[[Any], Any]]:
+            session = onnxruntime.InferenceSession(
+                str(path), options, providers=["CPUExecutionProvider"]
+            )
+            (given,) = (value.name for value in session.get_inputs())
 
-        predict = chosen(
-            self.job.asks,
-            values=output(names[0]),
-            labels=output(names[0]),
-            probabilities=output(names[-1]),
-        )
-        return Calls(predict, output(names[-1]), rows=single_precision)
+            def output(name: str) -> Callable[[Any], Any]:
+                return lambda X: session.run([name], {given: X})[0]
+
+            return [output(value.name) for value in session.get_outputs()]
+
+        first, *_, scores = outputs(self.path) * 2
+        predict = chosen(self.job.asks, values=first, labels=first, probabilities=scores)
+        raw = None if self.raw_path is None else outputs(self.raw_path)[-1]
+        return Calls(predict, scores, raw, rows=single_precision)
+
+
+def _exported(job: Job, name: str, export: Callable[[Job, Path], None]) -> Path:
+    """Return the exported file, written now unless it is kept already."""
+    path = job.folder / name
+    if not path.exists():
+        aside = path.with_suffix(".part")
+        export(job, aside)
+        aside.replace(path)
+    return path
 
 
 def _columns(job: Job, types: Any) -> list[tuple[str, Any]]:
@@ -71,13 +87,12 @@ def _lightgbm(job: Job, path: Path) -> None:
     path.write_bytes(exported.SerializeToString())
 
 
-def _sklearn(job: Job, path: Path) -> None:
+def _sklearn(job: Job, path: Path, **options: bool) -> None:
     import skl2onnx
     from skl2onnx.common import data_types
 
-    from benchmarks.engine.engines.of_native import sklearn_model
-
-    options = {} if job.regression else {"zipmap": False}
+    if not job.regression:
+        options["zipmap"] = False
     exported = skl2onnx.convert_sklearn(
         sklearn_model(job), initial_types=_columns(job, data_types), options=options
     )

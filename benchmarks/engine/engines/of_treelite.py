@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,11 @@ def _model(job: Job) -> Any:
     return treelite.frontend.load_xgboost_model(str(job.model))
 
 
-def _asked(job: Job, scores: Any) -> Any:
-    """Return what is timed: labels are the largest of what treelite answers."""
-    if job.asks != "labels":
-        return scores
-    return lambda X: np.argmax(scores(X), axis=-1)
+def _calls(job: Job, scores: Any) -> Calls:
+    """Return the calls of a model: labels are the largest of what treelite answers."""
+    if job.asks == "labels":
+        return Calls(lambda X: np.argmax(scores(X), axis=-1), scores)
+    return Calls(scores, scores, None if job.regression else partial(scores, pred_margin=True))
 
 
 class Gtil:
@@ -37,10 +38,10 @@ class Gtil:
     def calls(self, threads: int) -> Calls:
         """Use so many threads."""
 
-        def scores(X: Any) -> Any:
-            return treelite.gtil.predict(self.model, X, nthread=threads)
+        def scores(X: Any, **options: Any) -> Any:
+            return treelite.gtil.predict(self.model, X, nthread=threads, **options)
 
-        return Calls(_asked(self.job, scores), scores)
+        return _calls(self.job, scores)
 
 
 class Tl2cgen:
@@ -65,7 +66,7 @@ class Tl2cgen:
 
         predictor = tl2cgen.Predictor(self.path, nthread=threads)
 
-        def scores(X: Any) -> Any:
-            return predictor.predict(tl2cgen.DMatrix(X))
+        def scores(X: Any, **options: Any) -> Any:
+            return predictor.predict(tl2cgen.DMatrix(X), **options)
 
-        return Calls(_asked(self.job, scores), scores)
+        return _calls(self.job, scores)
