@@ -26,13 +26,13 @@ ROWS, TARGET = make_classification(300, 12, n_informative=8, n_classes=3, random
 ROWS = ROWS.astype(np.float32)
 
 
-@pytest.fixture(scope="module", params=["forest", "tree"])
+@pytest.fixture(scope="module", params=["forest", "tree", "texts"])
 def predictor(request) -> Predictor:
-    model = {
-        "forest": RandomForestClassifier(5, random_state=0),
-        "tree": DecisionTreeClassifier(max_depth=6, random_state=0),
-    }[request.param]
-    return compile(bitvec.convert(model.fit(ROWS, TARGET)))
+    model = DecisionTreeClassifier(max_depth=6, random_state=0)
+    if request.param == "forest":
+        model = RandomForestClassifier(5, random_state=0)
+    labels = np.array(["oak", "birch", "äsp"]) if request.param == "texts" else np.arange(3)
+    return compile(bitvec.convert(model.fit(ROWS, labels[TARGET])))
 
 
 @examples(40)

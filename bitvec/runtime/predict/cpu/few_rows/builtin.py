@@ -44,9 +44,10 @@ NATIVE: Final = ord("=")
 NEW: Final = 93
 """Place of `PyArray_New` in NumPy's table of functions."""
 
-FIELDS = ("array_type", "call", "python", "make", "free", "number", "width", "size")
-ARRAY_TYPE, CALL, PYTHON, MAKE, FREE, OUT_NUMBER, WIDTH, SIZE = range(len(FIELDS))
-"""Numbers that a builtin is made with; `width` is 0 for answers of one axis."""
+FIELDS = ("array_type", "call", "python", "make", "free", "number", "size", "width", "step")
+ARRAY_TYPE, CALL, PYTHON, MAKE, FREE, OUT_NUMBER, SIZE, WIDTH, STEP = range(len(FIELDS))
+"""Numbers that a builtin is made with; `width` is 0 for answers of one axis, and `step` the bytes
+of what the kernel takes for an element: 1 of a text."""
 WAY_FIELDS = ("number", "itemsize", "most", "header", "kernel")
 WAY_NUMBER, ITEMSIZE, MOST, HEADER, KERNEL = range(len(WAY_FIELDS))
 """Numbers of each dtype of X behind these: its own, up to how many rows, and what runs them."""
@@ -85,22 +86,23 @@ def _run(state, way, X):
     """Return the answers in a new array, 0 without memory, LEFT if rows are left to Python."""
     shape, itemsize = load_int64(X + SHAPE), _int64(way, ITEMSIZE)
     n, columns, width = _int64(shape, 0), _int64(shape, 1), _int64(state, WIDTH)
-    size, no = _int64(state, SIZE), np.int64(0)
+    size, step, no = _int64(state, SIZE), _int64(state, STEP), np.int64(0)
     shape = room_on_stack(16)
     store(shape, n)
     store(shape + 8, width)
     kind = (_int64(state, ARRAY_TYPE), np.int64(1 + (width > 0)), shape, _int64(state, OUT_NUMBER))
-    made = c_call(_int64(state, MAKE), (*kind, no, no, no, no, no))
+    made = c_call(_int64(state, MAKE), (*kind, no, no, size, no, no))
     if made == 0:
         return no
     # Arrays as numba hands them over: owner, parent, numbers, bytes of each, address, shape, steps.
     rows = (no, no, n * columns, itemsize, load_int64(X + DATA), n, columns, columns * itemsize)
-    out, call = load_int64(made + DATA), (*rows, itemsize, _int64(way, HEADER), no, no)
-    kernel = _int64(way, KERNEL)
+    row_bytes = max(width, 1) * size
+    out = (no, no, n * row_bytes // step, step, load_int64(made + DATA))
+    call, kernel = (*rows, itemsize, _int64(way, HEADER), *out), _int64(way, KERNEL)
     if width:
-        served = result_of(kernel, (*call, n * width, size, out, n, width, width * size, size))
+        served = result_of(kernel, (*call, n, row_bytes // step, row_bytes, step))
     else:
-        served = result_of(kernel, (*call, n, size, out, n, size))
+        served = result_of(kernel, (*call, n * row_bytes // step, step))
     if served == n:
         return made
     c_call(_int64(state, FREE), (made,))
@@ -177,7 +179,7 @@ def _is_read_right(array: Array) -> bool:
     )
 
 
-def builtin(python: Callable[[Any], Any], width: int, dtype: np.dtype) -> Any:
+def builtin(python: Callable[[Any], Any], width: int, dtype: np.dtype, step: int) -> Any:
     """Return a builtin that stands for a function of X alone, None where there can be none.
 
     Parameters
@@ -187,7 +189,9 @@ def builtin(python: Callable[[Any], Any], width: int, dtype: np.dtype) -> Any:
     width : int
         Of the answer to a row; 0 if it has one axis.
     dtype : numpy dtype
-        Of the answer, a native number.
+        Of the answer.
+    step : int
+        Bytes of an element of the array that the kernel fills.
     """
     if not _make():
         return None
@@ -198,8 +202,9 @@ def builtin(python: Callable[[Any], Any], width: int, dtype: np.dtype) -> Any:
         "make": _make(),
         "free": _address("Py_DecRef"),
         "number": dtype.num,
-        "width": width,
         "size": dtype.itemsize,
+        "width": width,
+        "step": step,
     }
     ways = np.zeros((len(FLOATS), len(WAY_FIELDS)), np.int64)
     state = np.array([*(named[name] for name in FIELDS), *ways.ravel()], np.int64).view(_State)

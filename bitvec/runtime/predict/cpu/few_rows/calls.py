@@ -21,14 +21,12 @@ from bitvec.runtime.predict.cpu.kernel_arrays import called, load_float64, room_
 from bitvec.runtime.predict.threads import for_each_block
 
 Run = Callable[[Array, int, Array], int]
-HeaderOf = Callable[[np.dtype], tuple[Header | None, int]]
+HeaderOf = Callable[[np.dtype], tuple[Header | None, int, int]]
 
 TYPED = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
 """Dtypes of answers for which calls are compiled; others are handed over as bytes."""
 CONTIGUOUS = 4096
 """Rows up to which an array of other strides is copied."""
-HELD = 8
-"""Rows up to which Python's threads may stand still meanwhile."""
 MOST_LINKED = 9000
 """Calls of a link and its scores, of which a call counts three, beyond which vectors cost less."""
 
@@ -85,7 +83,8 @@ class Call:
     Parameters
     ----------
     header_of : callable
-        From the dtype of X to the header for it, None if there is no answer, and the most rows.
+        From the dtype of X to the header for it, None if there is no answer, the most rows, and
+        how many of them are answered while other threads of Python wait.
     width : int, optional
         Of the answer to a row; None if it is one value.
     dtype : numpy dtype
@@ -136,8 +135,9 @@ class Call:
 
     def function(self) -> Callable[[Any], Array | None]:
         """Return `answer`, or a builtin that stands for it."""
-        if self._builtin is None and self._is_typed:
-            self._builtin = builtin(self.answer, self._width or 0, self._dtype)
+        if self._builtin is None:
+            step = self._dtype.itemsize if self._is_typed else 1
+            self._builtin = builtin(self.answer, self._width or 0, self._dtype, step)
         return self._builtin or self.answer
 
     def answer(self, X: Any) -> Array | None:
@@ -191,14 +191,14 @@ class Call:
             most = self._limits.setdefault(dtype, self._most_of(dtype) if dtype in FLOATS else 0)
         if not 0 < n_rows <= most:
             return self._run, 0, 0
-        header, most = self._make(dtype)
+        header, most, held = self._make(dtype)
         if header is None:
             return self._ways.setdefault(dtype, (self._run, 0, most))
         self._headers.append(header)
         compiled, address = self._compiled(dtype)
         way = self._ways.setdefault(dtype, (compiled, header.address, most))
         if self._builtin is not None:
-            add_way(self._builtin, dtype, min(most, self._alone, HELD), way[1], address)
+            add_way(self._builtin, dtype, min(most, self._alone, held), way[1], address)
         return way
 
     def _compiled(self, dtype: np.dtype) -> tuple[Run, int]:

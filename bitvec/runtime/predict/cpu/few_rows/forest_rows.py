@@ -106,21 +106,22 @@ class FewRows:
         if answer is None:
             return None
 
-        def header_of(dtype: np.dtype) -> tuple[Header | None, int]:
+        def header_of(dtype: np.dtype) -> tuple[Header | None, int, int]:
             fields = answer.fields()
             if fields is None:
-                return None, 0
+                return None, 0, 0
             layout = self.layout(dtype)
             fields = self._fields(layout, dtype, fields, answer.n_bytes, finite)
             header = Header(**fields | {"find_rows": 0})
             if header["room_bytes"] > ROOM:
-                return None, 0
+                return None, 0, 0
             answers = self._answers(header) if "find_rows" in fields else None
             if answers is None:
-                return header, self.most_rows(layout)
-            return Header(**fields, answers=answers), EVERY
+                return header, self.most_rows(layout), int(costs.HELD / max(layout.cycles, cycles))
+            return Header(**fields, answers=answers), EVERY, int(costs.HELD / cycles)
 
-        alone = int(costs.THREAD / costs.block_cycles(self._forest))
+        cycles = costs.block_cycles(self._forest)
+        alone = int(costs.THREAD / cycles)
         more = None
         if verb not in row_scores.LEAVES and not self._always:
             for chosen, most in zip(reversed(self._batch), (costs.MOST, SMALL_BATCH), strict=True):
@@ -150,14 +151,14 @@ class FewRows:
         """Return what answers rows by a kernel for batches."""
         forest, output = self._forest, self._forest.output
 
-        def header_of(dtype: np.dtype) -> tuple[Header | None, int]:
+        def header_of(dtype: np.dtype) -> tuple[Header | None, int, int]:
             fields = answer.fields()
             batch = binned_batches.fields_of(self._trees_of(kernel), dtype, output.dtype)
             if fields is None or batch is None:
-                return None, most
+                return None, most, 0
             sums = row_scores.finish_fields(forest)
             general = self._general_fields(dtype, answer.n_bytes, finite)
-            return Header(**general | sums | fields | batch), most
+            return Header(**general | sums | fields | batch), most, 0
 
         return Call(
             header_of, lambda dtype: most, answer.width, answer.dtype, 1, most, run_batch, then
