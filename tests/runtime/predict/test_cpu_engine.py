@@ -674,3 +674,10 @@ def test_drawn_rows_reach_both_sides():
 
 def with_rows(forest):
     return rows(forest).map(lambda X: (forest, X))
+
+
+def test_rows_that_fill_no_step_pay_for_no_binned_columns():
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    few, many = choice.choose(forest, few=True), choice.choose(forest)
+    assert many.name in choice.BITVECTOR
+    assert few.name not in choice.BITVECTOR

@@ -20,6 +20,7 @@ from bitvec.core.node_tests import Kind
 from bitvec.errors import InputError
 from bitvec.runtime.predict.cpu.bins import forest_bins, oblique_bins
 from bitvec.runtime.predict.cpu.bitvector import hybrid, oblivious
+from bitvec.runtime.predict.cpu.bitvector.binned_trees import STEP
 from bitvec.runtime.predict.cpu.bitvector.grouped_values import GROUP, LEAST_VECTOR, REGISTER
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.protocol import TreeKernel
@@ -101,6 +102,10 @@ def unsupported_reason(name: str, forest: Forest, *, counts: bool = True) -> str
     return reason
 
 
+FEW = 16
+"""Rows up to which a kernel that needs no binned columns may be the faster one."""
+
+
 def pack(name: str, forest: Forest) -> TreeKernel:
     """Return a forest packed for a kernel that does not refuse it."""
     module = _module(name)
@@ -133,8 +138,8 @@ def require_kernel(name: str, forest: Forest) -> Choice:
     return Choice(name, "asked for", costs(forest)[name] or 0.0)
 
 
-def choose(forest: Forest, *, small: bool = False) -> Choice:
-    """Return the cheapest kernel for batches of a forest, or for small ones of about 100 rows.
+def choose(forest: Forest, *, small: bool = False, few: bool = False) -> Choice:
+    """Return the cheapest kernel for batches of a forest, small ones of 100 rows, or `FEW` rows.
 
     Examples
     --------
@@ -142,7 +147,10 @@ def choose(forest: Forest, *, small: bool = False) -> Choice:
     >>> choose(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])).name
     'chain'
     """
-    known = {name: cost for name, cost in costs(forest, small=small).items() if cost is not None}
+    found = costs(forest, small=small or few)
+    known = {name: cost for name, cost in found.items() if cost is not None}
+    if few:  # binned columns are made and read for a whole step of rows
+        known |= {name: known[name] * STEP / FEW for name in known if name in BITVECTOR}
     reasons: list[str] = []
     for name in sorted(known, key=lambda name: known[name]):
         reason = unsupported_reason(name, forest)

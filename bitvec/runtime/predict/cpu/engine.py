@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,13 @@ class NumbaEngine:
             "packed_bytes": self._trees_of(self._choice.name).packed_bytes,
         }
 
+    @cached_property
+    def _few_choice(self) -> choice.Choice:
+        """The kernel for fewer rows than make a step, where no call of few rows answers them."""
+        if self._asked is not None:
+            return self._small_choice
+        return choice.choose(self.forest, few=True)
+
     def _trees_of(self, kernel: str) -> TreeKernel:
         if kernel not in self._packed:
             with self._packing:
@@ -179,6 +187,8 @@ class NumbaEngine:
     def _fill(self, X: Array, out: Array, work: Work) -> None:
         n_rows = len(X)
         suited = self._small_choice if n_rows <= forest_rows.SMALL_BATCH else self._choice
+        if n_rows <= choice.FEW:
+            suited = self._few_choice
         trees = self._trees_of(suited.name)
 
         def fill(part: slice) -> None:
