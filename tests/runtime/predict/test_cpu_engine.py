@@ -29,8 +29,11 @@ from bitvec.errors import InputError
 from bitvec.runtime.predict import threads
 from bitvec.runtime.predict.cpu import choice, compiling, keys
 from bitvec.runtime.predict.cpu.engine import NumbaEngine
+from bitvec.runtime.predict.cpu.target import vectors
 from bitvec.runtime.predict.engine import Engine
 from bitvec.runtime.predict.reference_engine import ReferenceEngine
+
+WITH_VECTORS = pytest.mark.skipif(vectors() == "none", reason="explicit vectors are turned off")
 
 
 def quiet_raw(forest, X):
@@ -221,6 +224,7 @@ def test_thresholds_are_packed_alike_where_subnormal_numbers_count_as_zero():
     assert np.array_equal(equal_flushed, equal)
 
 
+@WITH_VECTORS
 def test_a_kernel_that_cannot_hold_the_forest_is_refused_with_its_reason():
     deep = random_forest(n_trees=1, n_leaves=2000)
     with pytest.raises(InputError, match="the kernel perfect cannot hold this forest: a tree is"):
@@ -412,7 +416,10 @@ def test_callers_on_many_threads_do_not_disturb_each_other():
             assert all(np.array_equal(a, b) for a, b in zip(got, expected, strict=True))
 
 
-@pytest.mark.parametrize("kernel", ["perfect", "chain", "single", "deep", "mixed", None])
+@pytest.mark.parametrize(
+    "kernel",
+    [pytest.param("perfect", marks=WITH_VECTORS), "chain", "single", "deep", "mixed", None],
+)
 def test_first_calls_from_many_threads_at_once_are_right(kernel):
     n_trees = 1 if kernel in ("single", None) else 5
     forest = random_forest(n_trees=n_trees, n_leaves=9)

@@ -30,6 +30,7 @@ from bitvec.runtime.predict.cpu.few_rows.direct_walks import DirectWalks
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
 from bitvec.runtime.predict.cpu.few_rows.walks import Walks
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
+from bitvec.runtime.predict.cpu.target import vectors
 from bitvec.runtime.predict.cpu.traversal import keyed, single
 from bitvec.runtime.predict.predictor import compile
 
@@ -278,6 +279,7 @@ def test_hundreds_of_distinct_sets(dtype, compared):
     check(forest, X)
 
 
+@pytest.mark.skipif(vectors() == "none", reason="explicit vectors are turned off")
 def test_vectors_of_sets_have_a_bound(monkeypatch):
     forest = with_sets(grown(20, 60, 5), 0.6)
     n_bytes = Masks(forest, DTYPES[0]).fields["set_masks"].nbytes
