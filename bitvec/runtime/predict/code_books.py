@@ -50,14 +50,17 @@ class CodeBook:
     _found: dict[Any, float | None] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        def key(label: Label) -> Label:
-            return category_hash(label) if self.hashed and isinstance(label, str) else label
-
-        code = {key(label): float(at) for at, label in enumerate(self.labels)}
+        keys: Iterable[Label] = self.labels
+        if self.hashed:
+            keys = (category_hash(key) if isinstance(key, str) else key for key in self.labels)
+        code = {key: float(at) for at, key in enumerate(keys)}
         object.__setattr__(self, "_code", code)
         object.__setattr__(self, "_found", {})
-        is_ambiguous = self.hashed or any(
-            not isinstance(label, str) and label != at for at, label in enumerate(self.labels)
+        is_ambiguous = self.hashed or (
+            not {*map(type, self.labels)} <= {str}
+            and any(
+                not isinstance(label, str) and label != at for at, label in enumerate(self.labels)
+            )
         )
         object.__setattr__(self, "is_ambiguous", is_ambiguous)
 

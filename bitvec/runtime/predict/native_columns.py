@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bitvec.core.arrays import Array
-from bitvec.runtime.predict.table_columns import Column, Texts
+from bitvec.runtime.predict.table_columns import FEW, Column, Texts
 
 Columns = Sequence[tuple[int, Column]]
 """Columns, and where each stands in the data frame."""
@@ -124,6 +124,7 @@ def _fill_codes(chunk: Any, own: Column, to: Array) -> bool:
 
 def _of_polars(X: Any, columns: Columns, out: Array) -> list[bool]:
     polars, held = sys.modules["polars"], X.get_columns()
+    kinds = polars.String, polars.Categorical, polars.Enum
     found, asked = [False] * len(columns), {}
     for row, (at, own) in enumerate(columns):
         series = held[at]
@@ -133,8 +134,11 @@ def _of_polars(X: Any, columns: Columns, out: Array) -> list[bool]:
                 values = series.to_numpy()
                 if values.dtype.kind in "iuf":
                     out[row], found[row] = values, True
-        elif own.reads_texts and (held_as := _texts_of(series, own, at, polars)) is not None:
-            asked[row] = series.null_count(), *held_as
+        elif own.reads_texts and isinstance(series.dtype, kinds):
+            if len(series) <= FEW:
+                found[row] = own.fill_texts(series.to_list(), out[row])
+            elif (held_as := _texts_of(series, own, at, polars)) is not None:
+                asked[row] = series.null_count(), *held_as
     if asked:  # all at once: to ask takes longer than to answer
         answers = X.select([column for _, column, _ in asked.values()]).get_columns()
         for (row, (n_null, _, texts)), answer in zip(asked.items(), answers, strict=True):

@@ -77,11 +77,10 @@ class Column:
         """
         if not isinstance(self.book, CodeBook) or not self.reads_texts:
             return False
-        code_of = self.book.code_of_text
         if place.size <= FEW:
-            codes = [math.nan if at < 0 else code_of(texts.at(at)) for at in place.tolist()]
-            out[...] = codes
-            return math.inf not in codes
+            cells = [None if at < 0 else texts.at(at) for at in place.tolist()]
+            return self.fill_texts(cells, out)
+        code_of = self.book.code_of_text
         if 0 < texts.size <= 4 * place.size:
             number = np.array([*map(code_of, texts.every()), np.nan], out.dtype)
         else:
@@ -92,6 +91,14 @@ class Column:
             number[occur] = [code_of(texts.at(at)) for at in occur.tolist()]
         np.take(number, place, out=out, mode="wrap")
         return not (np.isinf(number).any() and np.isinf(out).any())
+
+    def fill_texts(self, cells: list[Any], out: Array) -> bool:
+        """Fill `out` with the codes of texts, of which None is null, as `fill_codes` does."""
+        assert isinstance(self.book, CodeBook)
+        code_of = self.book.code_of_text
+        codes = [math.nan if cell is None else code_of(cell) for cell in cells]
+        out[...] = codes
+        return math.inf not in codes
 
     def from_series(self, series: Any) -> Array:
         """Return a narwhals series as numbers."""

@@ -1,7 +1,7 @@
 """Costs of few rows, in cycles of one core: between layouts, and against kernels for batches.
 
-Measured on a Zen 5 processor, whose AVX-512 was switched off for the level portable; `_SEGMENT`,
-`_LEVEL` and `_KEY` alone are estimates that a few models bore out.
+Measured on a Zen 5 processor, whose AVX-512 was switched off for the level portable, `_ADDED` on
+Zen 4; `_SEGMENT`, `_LEVEL` and `_KEY` alone are estimates that a few models bore out.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PUT: Final = 1.5
 _RANK: Final = 5.0
 _SEARCHED: Final = 2.0
 """A value whose rank is sought, and a step of the search."""
-_ADDED: Final = 2.5
+_ADDED: Final = 5.0
 _VALUE: Final = 0.8
 """A tree whose leaf is added, and each further value of it."""
 _OUTPUT: Final = 10.0
@@ -54,6 +54,7 @@ _CALL: Final = 6_000.0
 _LONG_CALL: Final = 25_000.0
 """A batch of any size, before its rows: by a kernel that reads binned columns, and by others."""
 _DEARER: Final[dict[tuple[Vectors, str], float]] = {
+    ("portable", "chain"): 0.5,
     ("portable", "perfect"): 0.9,
     ("portable", "hybrid"): 1.3,
     ("portable", "oblivious"): 0.85,
