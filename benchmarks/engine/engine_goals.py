@@ -70,6 +70,7 @@ def _worst(cells: dict[Cell, dict[str, Row]]) -> Iterator[Goal]:
         yield _least(f"{kind}every cell below 10 rows, 1 thread", 1.5, few)
         yield Goal(f"{kind}geometric mean of all cells", ">= 5", _mean(found))
     yield _least("every cell of 2 threads", 1.0, _some(fixed, lambda cell: cell.threads == 2))
+    yield _least("10,000 rows and more, one thread's time over two's", 1.8, _twice(cells))
     yield _least("single trees over scikit-learn", 3, against("scikit-learn", "W5", "digits tree"))
     few = _some(against("pylignum compiled", "binary", "W1"), lambda cell: cell.batch <= 10)
     yield _least("up to 10 rows over pylignum compiled", 3, few)
@@ -80,6 +81,16 @@ def _worst(cells: dict[Cell, dict[str, Row]]) -> Iterator[Goal]:
     yield _least("deep boosting, 10,000 rows, over daal4py", 1.6, deep)
     yield _least("models drawn at random, every cell", 1.0, drawn)
     yield Goal("models drawn at random, geometric mean", ">= 4", _mean(drawn))
+
+
+def _twice(cells: dict[Cell, dict[str, Row]]) -> dict[Cell, float]:
+    """Return how many times as fast two threads are as one."""
+    found = {}
+    for cell, told in cells.items():
+        alone = cells.get(cell._replace(threads=1), {})
+        if cell.threads == 2 and cell.batch >= 10_000 and OURS in told and OURS in alone:
+            found[cell] = digits(alone[OURS]["seconds"] / told[OURS]["seconds"])
+    return found
 
 
 def _some(ratios: dict[Cell, float], holds: Callable[[Cell], bool]) -> dict[Cell, float]:
