@@ -81,12 +81,13 @@ class Column:
             cells = [None if at < 0 else texts.at(at) for at in place.tolist()]
             return self.fill_texts(cells, out)
         code_of = self.book.code_of_text
+        if place.dtype == np.uint64:  # which not every NumPy takes for places
+            place = place.astype(np.int64)
         if 0 < texts.size <= 4 * place.size:
             number = np.array([*map(code_of, texts.every()), np.nan], out.dtype)
         else:
-            occur = np.flatnonzero(
-                np.bincount(place if place.dtype.kind == "u" else place[place >= 0])
-            )
+            known = place if place.dtype.kind == "u" else place[place >= 0]
+            occur = np.flatnonzero(np.bincount(known))
             number = np.full(occur.max(initial=-1) + 2, np.nan, out.dtype)
             number[occur] = [code_of(texts.at(at)) for at in occur.tolist()]
         np.take(number, place, out=out, mode="wrap")

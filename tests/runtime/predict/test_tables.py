@@ -262,6 +262,16 @@ def test_texts_and_categories_are_read_as_narwhals_reads_them(frame, nulls, n_ro
             slow.finish()
 
 
+@pytest.mark.parametrize("n_texts", [3, 1000])
+@pytest.mark.parametrize("places", ["uint8", "int32", "uint64"])
+def test_places_of_any_integers_are_read(places, n_texts):
+    pa = pytest.importorskip("pyarrow")
+    index = pa.array([0, 1, None] * 10, places)
+    column = pa.DictionaryArray.from_arrays(index, [str(k) for k in range(n_texts)])
+    inputs = Inputs(1, ("a",), (("1", "0"),))
+    exact(rows(pa.table({"a": column}), inputs, F32), [[1], [0], [np.nan]] * 10, F32)
+
+
 @pytest.mark.parametrize("frame", FRAMES)
 def test_a_missing_column_is_named(frame):
     with pytest.raises(InputError, match="none named 'b'"):
