@@ -224,6 +224,14 @@ FIGURES: Final = (
 )
 
 
+_MODULES: Final = {
+    "first": "foreign.first",
+    "frames": "engine.containers",
+    "sparse": "engine.containers",
+}
+"""Modules that measure what this one does not."""
+
+
 def figure(what: str, workload: str, folder: Path) -> Row:
     """Return the row of one figure, or one with the reason why there is none."""
     row: Row = {"workload": workload, "figure": what}
@@ -234,8 +242,7 @@ def figure(what: str, workload: str, folder: Path) -> Row:
 
 
 def _alone(what: str, folder: Path, **variables: str) -> dict[str, Any]:
-    module = {"first": "foreign.first", **dict.fromkeys(("frames", "sparse"), "engine.containers")}
-    place = f"benchmarks.{module.get(what, 'engine.alone')}:{what}"
+    place = f"benchmarks.{_MODULES.get(what, 'engine.alone')}:{what}"
     return alone(place, folder, within=SECONDS, variables=variables)
 
 

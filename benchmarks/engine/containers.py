@@ -81,7 +81,7 @@ def sparse(place: str) -> dict[str, Any]:
     import scipy.sparse
 
     import bitvec
-    from bitvec.runtime.predict.read_columns import read_columns
+    from bitvec.runtime.predict.narrow_forests import read_columns
 
     X = scipy.sparse.load_npz(folder / "rows.npz")
     model = lightgbm.Booster(model_file=folder / "model.txt")

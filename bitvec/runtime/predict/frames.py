@@ -13,7 +13,13 @@ from bitvec.core.arrays import Array
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
 from bitvec.runtime.predict.code_books import listed
-from bitvec.runtime.predict.native_columns import fill, is_arrow, labels_of, numbers_of, rows_of
+from bitvec.runtime.predict.native_columns import (
+    fill_columns,
+    is_arrow,
+    labels_of,
+    numbers_of,
+    rows_of,
+)
 from bitvec.runtime.predict.table_columns import Column, column, outside_stacklevel
 
 _DISTINCT = "`X` must have distinct column names: rename them."
@@ -117,7 +123,7 @@ class FrameTable:
         result = np.empty((len(self.places), len(X)), self.dtype)
         held: list[Any] = []
         with np.errstate(over="ignore", invalid="ignore"):
-            filled = fill(X, [*zip(self.places, self.columns, strict=True)], result)
+            filled = fill_columns(X, [*zip(self.places, self.columns, strict=True)], result)
             for row, own in enumerate(self.columns):
                 if row not in filled:
                     # By position: a label such as NaN cannot be looked up.

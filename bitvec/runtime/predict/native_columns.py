@@ -44,7 +44,7 @@ def rows_of(X: Any, part: slice) -> Any:
     return X.iloc[part] if hasattr(X, "iloc") else X[part]
 
 
-def fill(X: Any, columns: Columns, out: Array) -> set[int]:
+def fill_columns(X: Any, columns: Columns, out: Array) -> set[int]:
     """Fill the rows of `out` (n_columns, batch) with columns of X; return which are filled."""
     if labels_of(X) is None:
         return set()

@@ -15,8 +15,8 @@ from bitvec.core.shape_annotations import Float, Int32, Int64
 from bitvec.errors import BitvecError, InputError
 from bitvec.runtime.predict import leaf_outputs, row_blocks, subnormals, tables
 from bitvec.runtime.predict.engine import Engine, FewRows, FewRowsEngine, create
+from bitvec.runtime.predict.narrow_forests import narrow_forest
 from bitvec.runtime.predict.predictions import Predictions
-from bitvec.runtime.predict.read_columns import sparse_rows
 from bitvec.runtime.predict.unsupported import refused_values
 
 VERBS = (
@@ -83,7 +83,7 @@ class Predictor:
         self._refused = refused_values(forest)
         self._several = len(forest.output.classes or ()) > 1
         self._few = {verb: self._few_rows(verb) for verb in VERBS}
-        self._sparse = sparse_rows(forest, engine, self._refused, Predictor)
+        self._sparse = narrow_forest(forest, engine, self._refused, Predictor)
         # An attribute is found faster than an entry: that counts in a call of one row.
         self._few_raw, self._few_predict = self._few["raw"], self._few["predict"]
         self._few_predict_proba = self._few["predict_proba"]

@@ -65,7 +65,10 @@ class Table(Protocol):
         ...
 
     def read(self, part: slice) -> Array:
-        """Return some rows as an aligned float32 or float64 array, of any strides."""
+        """Return some rows as an aligned float32 or float64 array, of any strides.
+
+        Rows of a sparse matrix stand there until the next are read.
+        """
         ...
 
     def memory(self) -> Iterator[Array]:

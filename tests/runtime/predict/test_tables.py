@@ -20,7 +20,7 @@ from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError, InvalidForestError
 from bitvec.runtime.predict.code_books import CodeBook
 from bitvec.runtime.predict.frames import FrameTable, as_frame, columns_at
-from bitvec.runtime.predict.native_columns import fill, rows_of
+from bitvec.runtime.predict.native_columns import fill_columns, rows_of
 from bitvec.runtime.predict.table_columns import Column
 from bitvec.runtime.predict.tables import open_table, rows
 
@@ -256,7 +256,7 @@ def test_texts_and_categories_are_read_as_narwhals_reads_them(frame, nulls, n_ro
                 exact(table.read(part), slow.read(part), dtype)
                 columns = [*zip(table.places, table.columns, strict=True)]
                 some = rows_of(X, part)
-                filled = fill(some, columns, np.empty((5, len(some)), dtype))
+                filled = fill_columns(some, columns, np.empty((5, len(some)), dtype))
                 assert filled >= {2, 3} if frame is pandas_frame else filled == {1, 2, 3, 4}
             table.finish()
             slow.finish()

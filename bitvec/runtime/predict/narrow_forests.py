@@ -1,4 +1,4 @@
-"""Columns that a forest reads, and the forest of these alone: rows of sparse matrices are wide."""
+"""Forests of the columns that are read alone, which answer the wide rows of sparse matrices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WIDE = 2
 """Columns for each that is read from which on sparse rows are not filled to their full width."""
 
 
-class SparseRows:
+class NarrowForest:
     """Answers to sparse matrices, of which only the columns that a forest reads are made dense.
 
     Parameters
@@ -56,22 +56,22 @@ class SparseRows:
         if self._refused is not None:
             self._refused.check(held.data[:, None])
         if self._predictor is None:
-            narrow = of_columns(self._forest, self._columns)
+            narrow = narrowed(self._forest, self._columns)
             self._predictor = self._make(narrow, self._engine.of(narrow))
         found: Array = getattr(self._predictor, verb)(held[:, self._columns], out=out)
         return found
 
 
-def sparse_rows(
+def narrow_forest(
     forest: Forest,
     engine: Engine,
     refused: RefusedValues | None,
     predictor: Callable[[Forest, Engine], Any],
-) -> SparseRows | None:
+) -> NarrowForest | None:
     """Return what answers to sparse matrices, None where most columns are read."""
     columns = read_columns(forest)
     if isinstance(engine, RemadeEngine) and 0 < columns.size * WIDE <= forest.n_features:
-        return SparseRows(forest, columns, engine, refused, predictor)
+        return NarrowForest(forest, columns, engine, refused, predictor)
     return None
 
 
@@ -92,7 +92,7 @@ def read_columns(forest: Forest) -> Int64[Array, " n_read"]:
     return np.flatnonzero(is_read)
 
 
-def of_columns(forest: Forest, columns: Int64[Array, " n_read"]) -> Forest:
+def narrowed(forest: Forest, columns: Int64[Array, " n_read"]) -> Forest:
     """Return the forest that answers to X[:, columns] as this one does to arrays X.
 
     `columns` are those of `read_columns`; there is no feature map.

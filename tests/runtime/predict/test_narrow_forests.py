@@ -14,8 +14,8 @@ from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.source import Source
 from bitvec.errors import InputError
+from bitvec.runtime.predict.narrow_forests import narrowed, read_columns
 from bitvec.runtime.predict.predictor import compile
-from bitvec.runtime.predict.read_columns import of_columns, read_columns
 
 sparse = pytest.importorskip("scipy.sparse")
 
@@ -53,7 +53,7 @@ def test_answers_are_those_to_all_columns(drawn, order):
     dense = compile(forest, engine="reference")
     found = compile(forest)
     assert (found._sparse is None) == (read.size == 0)
-    narrow = compile(of_columns(forest, read)) if read.size else found
+    narrow = compile(narrowed(forest, read)) if read.size else found
     verbs = ["raw", "scores", "predict", "exit_leaves", "apply", "per_tree"]
     for verb in [*verbs, "predict_proba"] if forest.output.is_classifier else verbs:
         expected = getattr(dense, verb)(X.toarray())
