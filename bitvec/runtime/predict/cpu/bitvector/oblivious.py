@@ -124,9 +124,12 @@ def _sum_kernel(depth: int, size: int, sets: bool, sums_of_row: int) -> Kernel:
         start, output = int64s(at[START], n_groups), int64s(at[OUTPUT], n_groups)
         place: int = room_on_stack(np.int64(GROUP * stride_bytes))
         for group in range(n_groups):
+            n_trees = np.int64(GROUP)
+            if sums_of_row:  # whose last group has the trees that are left
+                n_trees = min(n_trees, at[N_TREES] - group * GROUP)
             for block in range(n_blocks):
                 q = binned + block * n_binned * room
-                for k in range(GROUP):
+                for k in range(n_trees):
                     slot = group * GROUP + k
                     if sets:
                         first, last = set_ptr[tree[slot]], set_ptr[tree[slot] + 1]
@@ -136,7 +139,6 @@ def _sum_kernel(depth: int, size: int, sets: bool, sums_of_row: int) -> Kernel:
                 if sums_of_row:
                     table = at[VALUES] + start[group] * size
                     total = totals + block * room * sums_of_row * size
-                    n_trees = min(np.int64(GROUP), at[N_TREES] - group * GROUP)
                     grouped_values.add_vectors(
                         table, place, total, room, n_trees, sums_of_row, size, depth
                     )

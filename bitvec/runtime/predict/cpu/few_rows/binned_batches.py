@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import carray
 
+from bitvec.core.output import Output
 from bitvec.runtime.predict.cpu.bins.binners import BoundBinner
 from bitvec.runtime.predict.cpu.bitvector.binned_trees import BinnedTrees, blocks_of
 from bitvec.runtime.predict.cpu.compiling import by_address, inner, int64s, kernel, scratch
@@ -22,26 +23,29 @@ from bitvec.runtime.predict.cpu.few_rows.row_scores import finish
 from bitvec.runtime.predict.cpu.kernel_arrays import (
     called,
     load_float64,
-    load_like,
     place_of,
     pointer,
     ran,
     size_of,
-    store,
     zero_of,
 )
 from bitvec.runtime.predict.cpu.protocol import TreeKernel
 
 
-def fields_of(trees: TreeKernel, dtype: np.dtype, sums: np.dtype) -> dict[str, Any] | None:
+def fields_of(trees: TreeKernel, dtype: np.dtype, output: Output) -> dict[str, Any] | None:
     """Return the fields that a call reads for rows of a dtype, None where it is left to others."""
+    sums = output.dtype
     if not isinstance(trees, BinnedTrees):
         return None
     binners = [binner for binner in trees.binned.binners if isinstance(binner, BoundBinner)]
     if len(binners) < len(trees.binned.binners):
         return None
     bound = [binner.bound(dtype) for binner in binners if binner.n_columns]
+    start = np.zeros(trees.n_sums, sums)
+    if output.base_first:
+        start[: output.n_outputs] = output.base_score
     return {
+        "start": start,
         "answer": _answer_rows.address(sums),
         "binners": np.array([(fill.address(8), fields) for fill, fields, _ in bound], np.int64),
         "n_binners": len(bound),
@@ -61,13 +65,19 @@ _blocks_of = inner(blocks_of)
 @inner
 def _start(header, sums, n, zero):
     """Fill the sums of n rows with what they begin with."""
-    start, n_outputs, size = field(header, "start"), field(header, "n_outputs"), size_of(zero)
-    n_sums, is_by_row = field(header, "n_sums"), field(header, "is_by_row")
-    for k in range(n_sums):
-        value = load_like(start + size * k, zero) if start and k < n_outputs else zero
-        at, step = (sums + size * k, size * n_sums) if is_by_row else (sums + size * k * n, size)
+    n_sums = field(header, "n_sums")
+    start = carray(pointer(field(header, "start")), (n_sums,), type(zero))
+    filled = carray(pointer(sums), (n * n_sums,), type(zero))
+    # In the order in which they stand: LLVM makes stores apart of loops the other way round.
+    if field(header, "is_by_row"):
         for row in range(n):
-            store(at + step * row, value)
+            for k in range(n_sums):
+                filled[row * n_sums + k] = start[k]
+    else:
+        for k in range(n_sums):
+            value = start[k]
+            for row in range(n):
+                filled[k * n + row] = value
 
 
 @inner

@@ -153,7 +153,7 @@ class FewRows:
 
         def header_of(dtype: np.dtype) -> tuple[Header | None, int, int]:
             fields = answer.fields()
-            batch = binned_batches.fields_of(self._trees_of(kernel), dtype, output.dtype)
+            batch = binned_batches.fields_of(self._trees_of(kernel), dtype, output)
             if fields is None or batch is None:
                 return None, most, 0
             sums = row_scores.finish_fields(forest)

@@ -166,25 +166,31 @@ def _softmax(header, scores, out):
     for group in range(field(header, "n_groups_of")):
         size = load_int64(field(header, "n_outputs_of") + 8 * group)
         x, result = scores + width * start, to + width * start
-        top = type(zero)(-np.inf)
+        # Arrays, whose loops LLVM makes vectors of.
+        values = carray(pointer(x), (size,), type(zero))
+        held = carray(pointer(below), (size,), type(zero))
+        exps = carray(pointer(result), (size,), type(zero))
+        n_refused = 0
         for k in range(size):
-            value = load_like(x + width * k, zero) / parameter
-            if not abs(value) < np.inf:
-                return 0
-            top = max(top, value)
-            store(below + width * k, value)
+            value = values[k] if parameter == 1 else values[k] / parameter
+            n_refused += int(not abs(value) < np.inf)
+            held[k] = value
+        if n_refused:
+            return 0
+        top = held[0]
+        for k in range(1, size):
+            top = held[k] if held[k] > top else top
         for k in range(size):
-            store(below + width * k, load_like(below + width * k, zero) - top)
+            held[k] -= top
         _fill_exp(header, below, result, size, zero)
         if field(header, "is_wide"):
-            exps = carray(pointer(result), (size,), type(zero))
             total = type(zero)(pairwise(exps, 0, size))
         else:
-            total = load_like(result, zero)
+            total = exps[0]
             for k in range(1, size):
-                total += load_like(result + width * k, zero)
+                total += exps[k]
         for k in range(size):
-            store(result + width * k, load_like(result + width * k, zero) / total)
+            exps[k] /= total
         start += size
     return 1
 
