@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,11 @@ from bitvec.errors import BitvecError
 from bitvec.runtime.predict.engine import Engine
 from bitvec.runtime.predict.isolation_scores import isolation_offset
 
+if TYPE_CHECKING:
+    from bitvec.runtime.predict.cpu.few_rows.calls import ScoresCall
+
+Fill = Callable[[Array, Array], object]
+
 OF_SCORES = ("scores", "predict", "predict_proba", "score_samples")
 """Methods of a predictor whose answer is made of raw scores alone."""
 
@@ -27,23 +33,19 @@ class Predictions:
     ----------
     forest : Forest
     engine : Engine
-        With the engine numba the exponentials are compiled too; they have the same bits.
+        With the engine numba all this is compiled too; it has the same bits.
     """
 
     def __init__(self, forest: Forest, engine: Engine) -> None:
         self._forest = forest
-        self.output = output = forest.output
+        self.output = forest.output
         self.isolation_offset = isolation_offset(forest)
-        self.transform: Callable[..., Array] = partial(transforms.transform, output)
-        self._few: dict[str, Callable[[Array, Array], bool] | None] = {}
+        self._compiled: dict[str, ScoresCall | None] = {}
         if engine.name == "numba":
-            from bitvec.runtime.predict.cpu import probabilities
             from bitvec.runtime.predict.cpu.few_rows.forest_rows import fill_of_scores
 
-            self._few = {verb: fill_of_scores(forest, verb) for verb in OF_SCORES}
-            self.transform = partial(
-                probabilities.transform, output, n_threads=getattr(engine, "n_threads", 1)
-            )
+            n_threads = getattr(engine, "n_threads", 1)
+            self._compiled = {verb: fill_of_scores(forest, verb, n_threads) for verb in OF_SCORES}
 
     @property
     def scores_are_raw(self) -> bool:
@@ -91,11 +93,15 @@ class Predictions:
             )
         return self.fill_probabilities, (output.classes[0].size,), output.dtype
 
+    def transform(self, raw: Float[Array, "batch n_outputs"]) -> Float[Array, "batch n_outputs"]:
+        """Return transformed scores."""
+        out = np.empty_like(raw)
+        self.fill_scores(raw, out)
+        return out
+
     def fill_scores(self, raw: Float[Array, "batch n_outputs"], out: Array) -> None:
         """Fill `out` with transformed scores."""
-        if self._is_filled("scores", raw, out):
-            return
-        self.transform(raw, out=out)
+        self._answer("scores", raw, out, partial(transforms.transform, self.output))
 
     def leaf_predictions(self) -> Array | None:
         """Return what is predicted at each leaf of a lone tree, None of any other forest."""
@@ -108,15 +114,17 @@ class Predictions:
         self._predict(reference.accumulate(forest, X, leaf), predictions)
         return predictions
 
-    def _is_filled(self, verb: str, raw: Array, out: Array) -> bool:
-        """Fill `out` by the compiled way for few rows; return whether that answers."""
-        few = self._few.get(verb)
-        return few is not None and few(raw, out)
+    def _answer(self, verb: str, raw: Array, out: Array, otherwise: Fill) -> None:
+        """Fill `out` by what is compiled for a verb, or otherwise."""
+        compiled = self._compiled.get(verb)
+        if compiled is None:
+            otherwise(raw, out)
+        else:
+            compiled.fill(raw, out, otherwise)
 
     def fill_predictions(self, raw: Float[Array, "batch n_outputs"], out: Array) -> None:
         """Fill `out` with labels, or with a regressor's values."""
-        if not self._is_filled("predict", raw, out):
-            self._predict(raw, out)
+        self._answer("predict", raw, out, self._predict)
 
     def _predict(self, raw: Float[Array, "batch n_outputs"], out: Array) -> None:
         output = self.output
@@ -128,12 +136,11 @@ class Predictions:
 
     def fill_probabilities(self, raw: Float[Array, "batch n_outputs"], out: Array) -> None:
         """Fill `out` with the probabilities of a classifier of one target."""
-        if self._is_filled("predict_proba", raw, out):
-            return
-        if out.shape == raw.shape and len(self.output.groups) == 1:
-            self.transform(raw, out=out)
-        else:
+
+        def fill(raw: Array, out: Array) -> None:
             (out[...],) = self.probabilities(raw)
+
+        self._answer("predict_proba", raw, out, fill)
 
     def probabilities(
         self, raw: Float[Array, "batch n_outputs"]
@@ -143,8 +150,11 @@ class Predictions:
 
     def fill_isolation_scores(self, raw: Float[Array, "batch 1"], out: Array) -> None:
         """Fill `out` with what scikit-learn's `score_samples` returns."""
-        if not self._is_filled("score_samples", raw, out):
+
+        def fill(raw: Array, out: Array) -> None:
             np.negative(self.transform(raw)[:, 0], out=out)
+
+        self._answer("score_samples", raw, out, fill)
 
     def fill_isolation_decision(self, raw: Float[Array, "batch 1"], out: Array) -> None:
         """Fill `out` with what scikit-learn's `decision_function` returns."""

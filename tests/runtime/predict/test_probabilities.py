@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,10 +13,11 @@ from strategies import raw_scores
 
 from bitvec.core import transforms
 from bitvec.core.output import Output, PostTransform, SoftmaxSum
-from bitvec.runtime.predict.cpu import probabilities
-from bitvec.runtime.predict.cpu.kernel_arrays import constant
+from bitvec.runtime.predict.cpu import exponentials
+from bitvec.runtime.predict.cpu.few_rows import row_answers, row_links
+from bitvec.runtime.predict.cpu.few_rows.calls import ScoresCall
 
-COMPILED = (
+EXPONENTIALS = (
     PostTransform.SIGMOID,
     PostTransform.LOGISTIC,
     PostTransform.SOFTMAX,
@@ -24,17 +26,28 @@ COMPILED = (
 DTYPES = [np.dtype(np.float32), np.dtype(np.float64)]
 
 
+def transformed(output, raw, out, *, n_threads=1):
+    """Fill `out`; return how many rows the reference answered."""
+    left = []
+
+    def otherwise(raw, out):
+        left.append(len(raw))
+        transforms.transform(output, raw, out)
+
+    fields = partial(row_answers.fields_of, output, None)
+    n_bytes = output.n_outputs * output.dtype.itemsize
+    ScoresCall(fields, output.dtype, n_bytes, n_threads).fill(raw, out, otherwise)
+    return sum(left)
+
+
 def same(output, raw, **options):
     expected = transforms.transform(output, raw)
-    got = probabilities.transform(output, raw, **options)
-    assert got.dtype == expected.dtype
-    assert got.shape == expected.shape
-    # Bits, but for those of NaN.
-    assert np.array_equal(got, expected, equal_nan=True)
-    assert np.array_equal(np.signbit(got[got == 0]), np.signbit(expected[expected == 0]))
-    for out in (np.empty_like(got), np.empty_like(got.T).T):  # by rows, and by columns
-        assert probabilities.transform(output, raw, out=out, **options) is out
-        assert np.array_equal(out, got, equal_nan=True)
+    for out in (np.empty_like(expected), np.empty_like(expected.T).T):  # by rows, and by columns
+        left = transformed(output, raw, out, **options)
+        # Bits, but for those of NaN.
+        assert np.array_equal(out, expected, equal_nan=True)
+        assert np.array_equal(np.signbit(out[out == 0]), np.signbit(expected[expected == 0]))
+    return left
 
 
 @st.composite
@@ -68,14 +81,14 @@ def test_sums_of_every_width_are_numpys(dtype, order, width):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", COMPILED)
+@pytest.mark.parametrize("kind", EXPONENTIALS)
 def test_the_number_of_threads_does_not_change_a_bit(dtype, kind):
     raw = np.random.default_rng(0).normal(size=(30_000, 3)).astype(dtype)
     raw[20_000] = np.nan
     same(Output(3, dtype, post_transform=kind), raw, n_threads=2)
 
 
-@pytest.mark.parametrize("kind", COMPILED)
+@pytest.mark.parametrize("kind", EXPONENTIALS)
 def test_scores_that_are_not_contiguous_are_left_to_the_reference(kind):
     raw = np.random.default_rng(0).normal(size=(9, 3))
     output = Output(3, DTYPES[1], post_transform=kind)
@@ -85,30 +98,36 @@ def test_scores_that_are_not_contiguous_are_left_to_the_reference(kind):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_without_the_c_librarys_exponentials_the_reference_answers(dtype, monkeypatch):
-    monkeypatch.setattr(probabilities, "has_exponentials", lambda dtype: False)
-    ask = probabilities.exponentials
-
-    def without_c(x, out, ends, softmax, wide, way, *rest):
-        assert way != probabilities.BY_C
-        return ask(x, out, ends, softmax, wide, way, *rest)
-
-    monkeypatch.setattr(probabilities, "exponentials", without_c)
+    monkeypatch.setattr(exponentials, "has_exponentials", lambda dtype: False)
     raw = np.random.default_rng(0).normal(size=(9, 3)).astype(dtype)
-    for kind, order in itertools.product(COMPILED, SoftmaxSum):
-        same(Output(3, dtype, post_transform=kind, softmax_sum=order), raw)
+    for kind, order in itertools.product(EXPONENTIALS, SoftmaxSum):
+        output = Output(3, dtype, post_transform=kind, softmax_sum=order)
+        fields = row_links.fields_of(output)
+        assert fields is None or "expf" not in fields
+        same(output, raw)
+
+
+def test_few_rows_around_a_score_that_is_left_to_the_reference_are_left_to_it():
+    raw = np.zeros((30_000, 3))
+    raw[20_000] = np.nan
+    output = Output(3, DTYPES[1], post_transform=PostTransform.SOFTMAX)
+    out = np.empty_like(raw)
+    assert 0 < transformed(output, raw, out) < 10_000
 
 
 def test_the_exponentials_agree_on_this_machine():
     # Not promised everywhere; where it fails, this module only costs time.
-    if not all(map(probabilities.has_exponentials, DTYPES)):
+    if not all(map(exponentials.has_exponentials, DTYPES)):
         pytest.skip("NumPy's complex exponential is not the C library's here")
-    assert 0 not in probabilities.c_exponentials()
+    assert 0 not in exponentials.c_exponentials()
 
 
-def exponentials(x):
-    out, ends = np.empty((x.size, 1), x.dtype), constant(np.array([1]))
-    how = probabilities.BY_C, (*probabilities.c_exponentials(), 0, 0), probabilities.EXP_TABLE
-    assert probabilities.exponentials(constant(x[:, None]), out, ends, False, False, *how)
+def c_exp(x):
+    """Return what a link makes of numbers."""
+    kind, order = PostTransform.EXPONENTIAL, SoftmaxSum.IN_ORDER_C
+    output = Output(1, x.dtype, post_transform=kind, softmax_sum=order)
+    out = np.empty((x.size, 1), x.dtype)
+    assert transformed(output, x[:, None], out) == 0
     return out[:, 0]
 
 
@@ -130,15 +149,15 @@ def test_exponentials_of_float32_have_the_reference_s_bits(stride, sign):
         last = min(start + step * stride, end)
         x = float32_of((sign + start, sign + last, stride))
         with np.errstate(over="ignore"):
-            assert np.array_equal(exponentials(x), transforms.c_exp(x))
+            assert np.array_equal(c_exp(x), transforms.c_exp(x))
 
 
 def test_every_float32_above_88_has_the_reference_s_bits():
     x = float32_of((largest_bits(88.0), largest_bits(88.8)))
     with np.errstate(over="ignore"):
-        assert np.array_equal(exponentials(x), transforms.c_exp(x))
+        assert np.array_equal(c_exp(x), transforms.c_exp(x))
 
 
 def test_exponentials_of_float64_have_the_reference_s_bits():
     x = np.random.default_rng(0).uniform(-750, 709, 200_000)
-    assert np.array_equal(exponentials(x), transforms.c_exp(x))
+    assert np.array_equal(c_exp(x), transforms.c_exp(x))

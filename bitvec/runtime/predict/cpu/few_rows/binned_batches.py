@@ -19,6 +19,7 @@ from bitvec.runtime.predict.cpu.bitvector.binned_trees import BinnedTrees, block
 from bitvec.runtime.predict.cpu.compiling import by_address, inner, int64s, kernel, scratch
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
 from bitvec.runtime.predict.cpu.few_rows.lone_tree import is_sound
+from bitvec.runtime.predict.cpu.few_rows.row_links import linked
 from bitvec.runtime.predict.cpu.few_rows.row_scores import finish
 from bitvec.runtime.predict.cpu.kernel_arrays import (
     called,
@@ -131,11 +132,8 @@ def _answer_rows(header, batch, out):
         _finish(header, sums, n, to, n_rows, zero)
         return n_rows
     _finish(header, sums, n, scores, n_rows, zero)
-    step, out_bytes = size_of(zero) * field(header, "n_outputs"), field(header, "out_bytes")
-    for row in range(n_rows):
-        if not called(link, header, scores + step * row, to + out_bytes * row):
-            return row
-    return n_rows
+    step, out_step = size_of(zero) * field(header, "n_outputs"), field(header, "out_bytes")
+    return n_rows if linked(link, header, n_rows, scores, step, to, out_step) else 0
 
 
 @kernel

@@ -17,7 +17,13 @@ from bitvec.runtime.predict.cpu.compiling import Kernel, kernel
 from bitvec.runtime.predict.cpu.few_rows.builtin import add_way, builtin
 from bitvec.runtime.predict.cpu.few_rows.call_header import Header, field
 from bitvec.runtime.predict.cpu.few_rows.lone_tree import BLOCK, is_sound, run_blocks
-from bitvec.runtime.predict.cpu.kernel_arrays import called, load_float64, room_on_stack
+from bitvec.runtime.predict.cpu.few_rows.row_links import linked
+from bitvec.runtime.predict.cpu.kernel_arrays import (
+    called,
+    constant,
+    load_float64,
+    room_on_stack,
+)
 from bitvec.runtime.predict.threads import for_each_block
 
 Run = Callable[[Array, int, Array], int]
@@ -27,8 +33,8 @@ TYPED = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
 """Dtypes of answers for which calls are compiled; others are handed over as bytes."""
 CONTIGUOUS = 4096
 """Rows up to which an array of other strides is copied."""
-MOST_LINKED = 9000
-"""Calls of a link and its scores, of which a call counts three, beyond which vectors cost less."""
+LINKED = 1 << 14
+"""Scores of a thread's turn."""
 
 
 @kernel
@@ -67,14 +73,10 @@ def run(X, header, out):
 
 @kernel
 def run_scores(raw, header, out):
-    """Fill the answers to rows of raw scores, C-contiguous; return how many rows are served."""
-    row, step = np.int64(raw.ctypes.data), raw.shape[1] * raw.itemsize
-    to, out_bytes = np.int64(out.ctypes.data), field(header, "out_bytes")
-    link = field(header, "link")
-    for i in range(raw.shape[0]):
-        if not called(link, header, row + i * step, to + i * out_bytes):
-            return i
-    return raw.shape[0]
+    """Fill the answers to rows of raw scores, C-contiguous; return whether all are served."""
+    n, row, to = raw.shape[0], np.int64(raw.ctypes.data), np.int64(out.ctypes.data)
+    step, out_bytes = raw.shape[1] * raw.itemsize, field(header, "out_bytes")
+    return linked(field(header, "link"), header, n, row, step, to, out_bytes)
 
 
 class Call:
@@ -212,22 +214,46 @@ class Call:
 
 
 class ScoresCall:
-    """Fills one verb's answers to few rows of raw scores."""
+    """Fills one verb's answers to rows of raw scores.
 
-    def __init__(self, fields: Callable[[], dict[str, Any] | None], out_bytes: int) -> None:
-        self._fields, self._out_bytes = fields, out_bytes
+    Parameters
+    ----------
+    fields : callable
+        Makes the fields of the answer, or None if it is left to others.
+    dtype : numpy dtype
+        Of the scores.
+    out_bytes : int
+        Of the answer to a row.
+    n_threads : int
+    """
+
+    def __init__(
+        self,
+        fields: Callable[[], dict[str, Any] | None],
+        dtype: np.dtype,
+        out_bytes: int,
+        n_threads: int = 1,
+    ) -> None:
+        self._fields, self._dtype, self._out_bytes = fields, dtype, out_bytes
+        self._n_threads = n_threads
         self._header: Header | None = None
 
-    def __call__(self, raw: Array, out: Array) -> bool:
-        """Fill `out` with the answers; return False where that is left to others."""
-        if len(raw) * (3 + raw.shape[1]) > MOST_LINKED or not (
-            raw.flags.carray and out.flags.carray
-        ):
-            return False
+    def fill(self, raw: Array, out: Array, otherwise: Callable[[Array, Array], object]) -> None:
+        """Fill `out` with the answers; `otherwise` fills blocks of rows that are left to others."""
         if self._header is None:
             fields = self._fields()
             self._header = Header(**(fields or {}), out_bytes=self._out_bytes)
-        if not self._header["link"]:
-            return False
-        to = out if out.dtype in TYPED else out.view(np.uint8)
-        return bool(run_scores(raw, self._header.address, to) == len(raw))
+        header = self._header.address
+        fits = raw.dtype == self._dtype and raw.flags.carray and out.flags.carray
+        if not (fits and self._header["link"]):
+            otherwise(raw, out)
+            return
+        is_typed = out.dtype in TYPED
+
+        def fill(part: slice) -> None:
+            rows, to = constant(raw[part]), out[part]
+            if not run_scores(rows, header, to if is_typed else to.view(np.uint8)):
+                otherwise(rows, to)
+
+        block = max(1, LINKED // raw.shape[1])
+        for_each_block(fill, len(raw), block=block, n_threads=self._n_threads)

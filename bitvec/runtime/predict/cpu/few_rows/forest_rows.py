@@ -24,7 +24,7 @@ from bitvec.runtime.predict.cpu.few_rows import (
 )
 from bitvec.runtime.predict.cpu.few_rows.binned_batches import run_batch
 from bitvec.runtime.predict.cpu.few_rows.call_header import Header
-from bitvec.runtime.predict.cpu.few_rows.calls import MOST_LINKED, Call, ScoresCall
+from bitvec.runtime.predict.cpu.few_rows.calls import Call, ScoresCall
 from bitvec.runtime.predict.cpu.few_rows.direct_walks import DirectWalks
 from bitvec.runtime.predict.cpu.few_rows.lone_tree import fill_answers
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
@@ -125,8 +125,6 @@ class FewRows:
         more = None
         if verb not in row_scores.LEAVES and not self._always:
             for chosen, most in zip(reversed(self._batch), (costs.MOST, SMALL_BATCH), strict=True):
-                if verb in ("scores", "predict_proba"):
-                    most = min(most, MOST_LINKED // (3 + self._forest.n_outputs))
                 if self._n_threads > 1:
                     most = min(most, int(costs.THREAD / max(chosen.cycles, 1)))
                 more = self._batch_call(answer, chosen.name, most, finite=finite, then=more)
@@ -295,7 +293,7 @@ def answer_of(forest: Forest, verb: str) -> Answer | None:
     return None
 
 
-def fill_of_scores(forest: Forest, verb: str) -> ScoresCall | None:
-    """Return what fills the answer to few rows of raw scores, or None if nothing does."""
-    answer = answer_of(forest, verb)
-    return None if answer is None else ScoresCall(answer.fields, answer.n_bytes)
+def fill_of_scores(forest: Forest, verb: str, n_threads: int) -> ScoresCall | None:
+    """Return what fills the answers to rows of raw scores, or None if nothing does."""
+    answer, dtype = answer_of(forest, verb), forest.output.dtype
+    return None if answer is None else ScoresCall(answer.fields, dtype, answer.n_bytes, n_threads)

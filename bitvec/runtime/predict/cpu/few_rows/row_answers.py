@@ -1,4 +1,4 @@
-"""Raw scores of one row become transformed scores, probabilities or labels."""
+"""Raw scores of some rows become transformed scores, probabilities or labels."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
 # mypy: disable-error-code="var-annotated"
@@ -15,7 +15,7 @@ from bitvec.runtime.predict.cpu.compiling import Function, by_address, inner
 from bitvec.runtime.predict.cpu.few_rows import row_links
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
 from bitvec.runtime.predict.cpu.kernel_arrays import (
-    called,
+    c_call,
     load_float64,
     load_int64,
     load_like,
@@ -65,34 +65,38 @@ def fields_of(
 
 
 @inner
-def _transformed(header, scores, room):
+def _transformed(header, n_rows, scores, room):
     """Return the address of transformed scores, in the room if they are others; 0 if not served."""
     transform = field(header, "transform")
     if transform == 0:
         return scores
-    return room if called(transform, header, scores, room) else 0
+    return room if c_call(transform, (header, n_rows, scores, room)) else 0
 
 
 @by_address
-def fill_columns(header, scores, out):
+def fill_columns(header, n_rows, scores, out):
     """Fill the probabilities of all classes, of which one output stands for two."""
-    zero, to = zero_of(out), place_of(out)
+    zero, to, n_outputs = zero_of(out), place_of(out), field(header, "n_outputs")
     width = size_of(zero)
-    values = _transformed(header, scores, room_on_stack(width * field(header, "n_outputs")))
+    if field(header, "transform") and field(header, "out_bytes") == width * n_outputs:
+        return c_call(field(header, "transform"), (header, n_rows, scores, to))
+    room = room_on_stack(width * n_rows * n_outputs)
+    values = _transformed(header, n_rows, scores, room)
     if values == 0:
         return 0
-    for group in range(field(header, "n_groups_of")):
-        size = load_int64(field(header, "n_outputs_of") + 8 * group)
-        if size == 1 and load_int64(field(header, "n_classes_of") + 8 * group) == 2:
-            second = load_like(values, zero)
-            store(to, type(zero)(1) - second)
-            store(to + width, second)
-            to += 2 * width
-        else:
-            for k in range(size):
-                store(to + width * k, load_like(values + width * k, zero))
-            to += size * width
-        values += size * width
+    for _ in range(n_rows):
+        for group in range(field(header, "n_groups_of")):
+            size = load_int64(field(header, "n_outputs_of") + 8 * group)
+            if size == 1 and load_int64(field(header, "n_classes_of") + 8 * group) == 2:
+                second = load_like(values, zero)
+                store(to, type(zero)(1) - second)
+                store(to + width, second)
+                to += 2 * width
+            else:
+                for k in range(size):
+                    store(to + width * k, load_like(values + width * k, zero))
+                to += size * width
+            values += size * width
     return 1
 
 
@@ -116,36 +120,42 @@ def _winner(header, values, size, n_classes, zero):
 
 
 @by_address
-def fill_labels(header, scores, out):
+def fill_labels(header, n_rows, scores, out):
     """Copy the label of each group."""
     zero, to = zero_of(out), place_of(out)
     width = size_of(zero)
-    values = _transformed(header, scores, room_on_stack(width * field(header, "n_outputs")))
+    room = room_on_stack(width * n_rows * field(header, "n_outputs"))
+    values = _transformed(header, n_rows, scores, room)
     if values == 0:
         return 0
-    n_bytes, labels = field(header, "label_bytes"), field(header, "labels")
-    for group in range(field(header, "n_groups_of")):
-        size = load_int64(field(header, "n_outputs_of") + 8 * group)
-        n_classes = load_int64(field(header, "n_classes_of") + 8 * group)
-        label = labels + n_bytes * _winner(header, values, size, n_classes, zero)
-        if n_bytes == 8:
-            store(to, load_int64(label))
-        else:
-            for k in range(n_bytes):
-                store(to + k, load_like(label + k, np.uint8(0)))
-        values += size * width
-        labels += n_bytes * n_classes
-        to += n_bytes
+    n_bytes = field(header, "label_bytes")
+    for _ in range(n_rows):
+        labels = field(header, "labels")
+        for group in range(field(header, "n_groups_of")):
+            size = load_int64(field(header, "n_outputs_of") + 8 * group)
+            n_classes = load_int64(field(header, "n_classes_of") + 8 * group)
+            label = labels + n_bytes * _winner(header, values, size, n_classes, zero)
+            if n_bytes == 8:
+                store(to, load_int64(label))
+            else:
+                for k in range(n_bytes):
+                    store(to + k, load_like(label + k, np.uint8(0)))
+            values += size * width
+            labels += n_bytes * n_classes
+            to += n_bytes
     return 1
 
 
 @by_address
-def fill_isolation(header, scores, out):
+def fill_isolation(header, n_rows, scores, out):
     """Fill the negative of the transformed score, less the offset if there is one."""
     zero, to = zero_of(out), place_of(out)
-    values = _transformed(header, scores, room_on_stack(size_of(zero)))
+    values = _transformed(header, n_rows, scores, room_on_stack(size_of(zero) * n_rows))
     if values == 0:
         return 0
-    value, offset = -load_like(values, zero), load_float64(field(header, "offset"))
-    store(to, value if offset != offset else value - type(zero)(offset))
+    offset = load_float64(field(header, "offset"))
+    for row in range(n_rows):
+        at = size_of(zero) * row
+        value = -load_like(values + at, zero)
+        store(to + at, value if offset != offset else value - type(zero)(offset))
     return 1

@@ -1,8 +1,8 @@
-"""The links of `bitvec.core.links` for one row, compiled, with their bits.
+"""The links of `bitvec.core.links`, compiled, with their bits.
 
-exp is the C library's, or NumPy's own loop, where each stands in `bitvec.core.transforms`. What the
-reference goes ways of its own for (NaN, infinities, beyond the range of exp) is left to it: a link
-then returns 0.
+exp is the C library's, NumPy's own loop, or CatBoost's from a table, where each stands in
+`bitvec.core.transforms`. What the reference goes ways of its own for (NaN, infinities, beyond the
+range of exp) is left to it: a link then returns 0.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
@@ -19,10 +19,18 @@ from numba import carray
 from bitvec.core.links import INVERSE, SLOPE
 from bitvec.core.output import Output, PostTransform, SoftmaxSum
 from bitvec.core.transforms import LEAST_EXP, TABLE_SIZE
-from bitvec.runtime.predict.cpu import numpy_loops, probabilities
+from bitvec.runtime.predict.cpu import exponentials, numpy_loops
 from bitvec.runtime.predict.cpu.compiling import by_address, inner
+from bitvec.runtime.predict.cpu.exponentials import (
+    EXP_TABLE,
+    LARGEST,
+    c_exp_of,
+    steps_and_rest,
+    table_exp_of,
+)
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
 from bitvec.runtime.predict.cpu.kernel_arrays import (
+    c_call,
     load_float64,
     load_int64,
     load_like,
@@ -33,20 +41,17 @@ from bitvec.runtime.predict.cpu.kernel_arrays import (
     store,
     zero_of,
 )
-from bitvec.runtime.predict.cpu.numpy_loops import call_loop, call_loop_of_two
-from bitvec.runtime.predict.cpu.probabilities import (
-    EXP_TABLE,
-    LARGEST,
-    c_exp_of,
-    steps_and_rest,
-    table_exp_of,
+from bitvec.runtime.predict.cpu.numpy_loops import (
+    PAIRWISE,
+    call_loop,
+    call_loop_of_two,
+    pairwise,
 )
-from bitvec.runtime.predict.cpu.softmax_kernels import PAIRWISE, pairwise
 
 _SLOPE, _INVERSE = np.float32(SLOPE), np.float32(INVERSE)
 _ROOT = np.float32(1.41421356)
 MOST_OUTPUTS = 4096
-"""Outputs for which the stack has room a few times."""
+"""Scores of the rows that are linked together: the stack has room for them a few times."""
 
 
 def fields_of(output: Output) -> dict[str, Any] | None:
@@ -66,7 +71,7 @@ def fields_of(output: Output) -> dict[str, Any] | None:
         return None
     chooses = kind in (PostTransform.SOFTMAX, PostTransform.EXPONENTIAL)
     is_table = chooses and output.softmax_sum is SoftmaxSum.IN_ORDER_TABLE
-    takes_c_exp = chooses and probabilities.takes_c_exp(output, dtype)
+    takes_c_exp = chooses and exponentials.takes_c_exp(output, dtype)
     for name, (ufunc, takes) in _LOOPS.get(kind, {}).items():
         if name == "exp" and (is_table or takes_c_exp or dtype == np.float32):
             continue  # which has the C library's, or CatBoost's
@@ -76,10 +81,10 @@ def fields_of(output: Output) -> dict[str, Any] | None:
         fields[f"{name}_loop"], fields[f"{name}_data"] = found
     if is_table:
         fields["exp_table"] = EXP_TABLE
-    elif kind not in _WITHOUT_EXP:
-        if not probabilities.has_exponentials(dtype):
+    elif kind not in _WITHOUT_EXP and "exp_loop" not in fields:
+        if not exponentials.has_exponentials(dtype):
             return None
-        fields["expf"], fields["exp"] = probabilities.c_exponentials()
+        fields["expf"], fields["exp"] = exponentials.c_exponentials()
     return fields | {
         "transform": LINKS[kind].address(dtype),
         "parameter": np.array([output.parameter]),
@@ -89,11 +94,25 @@ def fields_of(output: Output) -> dict[str, Any] | None:
 
 
 @inner
-def _is_finite(header, scores, zero):
-    for k in range(field(header, "n_outputs")):
-        if not abs(load_like(scores + size_of(zero) * k, zero)) < np.inf:
+def linked(function, header, n_rows, scores, step, out, out_step):
+    """Run a link, or what takes the same, on some rows; return whether all are served.
+
+    Scores and answers of the next row stand so many bytes on.
+    """
+    at_once = max(np.int64(1), MOST_OUTPUTS // field(header, "n_outputs"))
+    for row in range(0, n_rows, at_once):
+        n = min(at_once, n_rows - row)
+        if not c_call(function, (header, n, scores + step * row, out + out_step * row)):
             return False
     return True
+
+
+@inner
+def _is_finite(scores, n, zero):
+    values, n_others = carray(pointer(scores), (n,), type(zero)), 0
+    for k in range(n):
+        n_others += int(not abs(values[k]) < np.inf)
+    return n_others == 0
 
 
 @inner
@@ -107,21 +126,29 @@ def _c_exp(x, header):
 
 
 @inner
-def _fill_exp(header, x, out, n, zero):
-    """Fill `out` with exp as the source has it, of n numbers that stand elsewhere."""
-    table = field(header, "exp_table")
+def _fill_exp(header, x, out, n_rows, width, zero):
+    """Fill `out` with exp as the source has it, of rows of numbers that stand elsewhere."""
+    table, n = field(header, "exp_table"), n_rows * width
     if table:
-        # Of arrays, whose loops LLVM makes vectors of.
+        # Of arrays, and loop by loop, so that LLVM makes vectors of what it can.
         values = carray(pointer(x), (n,), type(zero))
         exps = carray(pointer(out), (n,), type(zero))
         entries = carray(pointer(table), (TABLE_SIZE,), np.float64)
+        room = room_on_stack(12 * n)
+        steps = carray(pointer(room), (n,), np.int32)
+        rests = carray(pointer(room + 4 * n), (n,), np.float64)
+        n_least = 0
         for k in range(n):
-            step, rest = steps_and_rest(np.float64(values[k]))
-            entry = entries[np.uint32(step) & np.uint32(TABLE_SIZE - 1)]
-            exps[k] = table_exp_of(step, rest, entry)
-        for k in range(n - n % 4, n):
-            if values[k] <= LEAST_EXP:
-                exps[k] = 0
+            value = np.float64(values[k])
+            n_least += int(value <= LEAST_EXP)
+            steps[k], rests[k] = steps_and_rest(value)
+        for k in range(n):
+            entry = entries[np.uint32(steps[k]) & np.uint32(TABLE_SIZE - 1)]
+            exps[k] = table_exp_of(steps[k], rests[k], entry)
+        for row in range(n_rows if n_least else 0):
+            for k in range((row + 1) * width - width % 4, (row + 1) * width):
+                if values[k] <= LEAST_EXP:
+                    exps[k] = 0
     elif size_of(zero) == 4 or field(header, "takes_c_exp"):
         for k in range(n):
             at = size_of(zero) * k
@@ -131,10 +158,10 @@ def _fill_exp(header, x, out, n, zero):
 
 
 @by_address
-def _sigmoid(header, scores, out):
+def _sigmoid(header, n_rows, scores, out):
     zero, to = zero_of(out), place_of(out)
     parameter, one = _parameter(header, zero), type(zero)(1)
-    for k in range(field(header, "n_outputs")):
+    for k in range(n_rows * field(header, "n_outputs")):
         at = size_of(zero) * k
         value = load_like(scores + at, zero) * parameter
         if not abs(value) < np.inf or -value > LARGEST:
@@ -146,9 +173,9 @@ def _sigmoid(header, scores, out):
 
 
 @by_address
-def _logistic(header, scores, out):
+def _logistic(header, n_rows, scores, out):
     zero, to, one = zero_of(out), place_of(out), np.float32(1)
-    for k in range(field(header, "n_outputs")):
+    for k in range(n_rows * field(header, "n_outputs")):
         at = size_of(zero) * k
         value = np.float32(load_like(scores + at, zero))
         if not abs(value) < np.inf:
@@ -158,117 +185,135 @@ def _logistic(header, scores, out):
     return 1
 
 
+@inner
+def _shift(x, out, size, parameter):
+    """Fill `out` with numbers less the largest; return that, and how many are NaN or infinite."""
+    n_others = 0
+    for k in range(size):
+        out[k] = x[k] if parameter == 1 else x[k] / parameter
+        n_others += int(not abs(out[k]) < np.inf)
+    top = out[0]
+    for k in range(1, size):
+        top = out[k] if out[k] > top else top
+    for k in range(size):
+        out[k] -= top
+    return top, n_others
+
+
+@inner
+def _total(x, size):
+    """Return the sum of numbers, in order."""
+    total = x[0]
+    for k in range(1, size):
+        total += x[k]
+    return total
+
+
+@inner
+def _divide(x, out, size, divisor):
+    for k in range(size):
+        out[k] = x[k] / divisor
+
+
 @by_address
-def _softmax(header, scores, out):
+def _softmax(header, n_rows, scores, out):
     zero, to, start = zero_of(out), place_of(out), 0
-    width, parameter = size_of(zero), _parameter(header, zero)
-    below = room_on_stack(width * field(header, "n_outputs"))
+    kind, n_outputs, parameter = type(zero), field(header, "n_outputs"), _parameter(header, zero)
+    room = room_on_stack(2 * size_of(zero) * n_rows * n_outputs)
+    x = carray(pointer(scores), (n_rows * n_outputs,), kind)
+    result = carray(pointer(to), (n_rows * n_outputs,), kind)
     for group in range(field(header, "n_groups_of")):
-        size = load_int64(field(header, "n_outputs_of") + 8 * group)
-        x, result = scores + width * start, to + width * start
-        # Arrays, whose loops LLVM makes vectors of.
-        values = carray(pointer(x), (size,), type(zero))
-        held = carray(pointer(below), (size,), type(zero))
-        exps = carray(pointer(result), (size,), type(zero))
-        n_refused = 0
-        for k in range(size):
-            value = values[k] if parameter == 1 else values[k] / parameter
-            n_refused += int(not abs(value) < np.inf)
-            held[k] = value
-        if n_refused:
+        size, n_others = load_int64(field(header, "n_outputs_of") + 8 * group), 0
+        below = carray(pointer(room), (n_rows * size,), kind)
+        for row in range(n_rows):
+            at = row * n_outputs + start
+            n_others += _shift(x[at:], below[row * size :], size, parameter)[1]
+        if n_others:
             return 0
-        top = held[0]
-        for k in range(1, size):
-            top = held[k] if held[k] > top else top
-        for k in range(size):
-            held[k] -= top
-        _fill_exp(header, below, result, size, zero)
-        if field(header, "is_wide"):
-            total = type(zero)(pairwise(exps, 0, size))
-        else:
-            total = exps[0]
-            for k in range(1, size):
-                total += exps[k]
-        for k in range(size):
-            exps[k] /= total
+        powers = room + size_of(zero) * n_rows * size
+        _fill_exp(header, room, powers, n_rows, size, zero)
+        exps = carray(pointer(powers), (n_rows * size,), kind)
+        for row in range(n_rows):
+            own, at = exps[row * size :], row * n_outputs + start
+            total = kind(pairwise(own, size)) if field(header, "is_wide") else _total(own, size)
+            _divide(own, result[at:], size, total)
         start += size
     return 1
 
 
 @by_address
-def _softmax_of_halves(header, scores, out):
-    zero, to = zero_of(out), place_of(out)
-    if not _is_finite(header, scores, zero):
+def _softmax_of_halves(header, n_rows, scores, out):
+    zero, to, n = zero_of(out), place_of(out), n_rows * field(header, "n_outputs")
+    if not _is_finite(scores, n, zero):
         return 0
-    width, one = size_of(zero), type(zero)(1)
-    spare = room_on_stack(2 * width)
-    for k in range(field(header, "n_outputs")):
-        x = load_like(scores + width * k, zero)
-        store(spare, -abs(x))
-        _fill_exp(header, spare, spare + width, 1, zero)
-        exp = load_like(spare + width, zero)
-        store(to + width * k, (exp if x < 0 else one) / (exp + one))
+    kind, one = type(zero), type(zero)(1)
+    room = room_on_stack(2 * size_of(zero) * n)
+    x, below = carray(pointer(scores), (n,), kind), carray(pointer(room), (n,), kind)
+    for k in range(n):
+        below[k] = -abs(x[k])
+    powers = room + size_of(zero) * n
+    _fill_exp(header, room, powers, n, 1, zero)
+    exps, result = carray(pointer(powers), (n,), kind), carray(pointer(to), (n,), kind)
+    for k in range(n):
+        result[k] = (exps[k] if x[k] < 0 else one) / (exps[k] + one)
     return 1
 
 
 @by_address
-def _softmax_unshifted(header, scores, out):
+def _softmax_unshifted(header, n_rows, scores, out):
     zero, to, start = zero_of(out), place_of(out), 0
-    width, one = size_of(zero), type(zero)(1)
-    if not _is_finite(header, scores, zero):
+    kind, n_outputs = type(zero), field(header, "n_outputs")
+    n = n_rows * n_outputs
+    if not _is_finite(scores, n, zero):
         return 0
+    x, result = carray(pointer(scores), (n,), kind), carray(pointer(to), (n,), kind)
+    for k in range(n):
+        if x[k] > LARGEST:
+            return 0
+        result[k] = _c_exp(x[k], header)
     for group in range(field(header, "n_groups_of")):
         size = load_int64(field(header, "n_outputs_of") + 8 * group)
-        result, total = to + width * start, zero
-        for k in range(size):
-            x = load_like(scores + width * (start + k), zero)
-            if x > LARGEST:
-                return 0
-            exp = _c_exp(x, header)
-            store(result + width * k, exp)
-            total = exp if k == 0 else total + exp
-        for k in range(size):
-            store(result + width * k, load_like(result + width * k, zero) * (one / total))
+        for row in range(n_rows):
+            own = result[row * n_outputs + start :]
+            factor = kind(1) / _total(own, size)
+            for k in range(size):
+                own[k] *= factor
         start += size
     return 1
 
 
 @by_address
-def _softmax_zero(header, scores, out):
+def _softmax_zero(header, n_rows, scores, out):
     zero, to, start = zero_of(out), place_of(out), 0
-    width, least = size_of(zero), type(zero)(1e-7)
-    if not _is_finite(header, scores, zero):
+    kind, n_outputs, least = type(zero), field(header, "n_outputs"), type(zero)(1e-7)
+    n = n_rows * n_outputs
+    if not _is_finite(scores, n, zero):
         return 0
-    spare = room_on_stack(width * (field(header, "n_outputs") + 2))
+    room = room_on_stack(size_of(zero) * (2 * n_outputs + 2))
+    x, result = carray(pointer(scores), (n,), kind), carray(pointer(to), (n,), kind)
     for group in range(field(header, "n_groups_of")):
         size = load_int64(field(header, "n_outputs_of") + 8 * group)
-        x, result = scores + width * start, to + width * start
-        top = load_like(x, zero)
-        for k in range(size):
-            top = max(top, load_like(x + width * k, zero))
-        for k in range(size):
-            store(spare + width * k, load_like(x + width * k, zero) - top)
-        _fill_exp(header, spare, result, size, zero)
-        store(spare, -top)
-        _fill_exp(header, spare, spare + width, 1, zero)
-        exp_of_zero, total = load_like(spare + width, zero), zero
-        for k in range(size):
-            value, exp = load_like(x + width * k, zero), load_like(result + width * k, zero)
-            counts = abs(value) > least
-            each = exp if counts else zero
-            total = each if k == 0 else total + each
-            store(result + width * k, exp if counts else value * exp_of_zero)
-        for k in range(size):
-            store(result + width * k, load_like(result + width * k, zero) / total)
+        below = carray(pointer(room), (size + 1,), kind)
+        powers = room + size_of(zero) * (size + 1)
+        exps = carray(pointer(powers), (size + 1,), kind)
+        for row in range(n_rows):
+            own, goal = x[row * n_outputs + start :], result[row * n_outputs + start :]
+            below[size] = -_shift(own, below, size, kind(1))[0]
+            _fill_exp(header, room, powers, 1, size + 1, zero)
+            for k in range(size):
+                counts = abs(own[k]) > least
+                goal[k] = exps[k] if counts else own[k] * exps[size]
+                exps[k] = exps[k] if counts else zero
+            _divide(goal, goal, size, _total(exps, size))
         start += size
     return 1
 
 
 @by_address
-def _probit(header, scores, out):
+def _probit(header, n_rows, scores, out):
     zero, to, one = zero_of(out), place_of(out), np.float32(1)
     spare = room_on_stack(16)
-    for k in range(field(header, "n_outputs")):
+    for k in range(n_rows * field(header, "n_outputs")):
         at = size_of(zero) * k
         x = np.float32(load_like(scores + at, zero)) * np.float32(2) - one
         store(spare, np.float64((one - x) * (one + x)))
@@ -286,23 +331,23 @@ def _probit(header, scores, out):
 
 
 @by_address
-def _exponential(header, scores, out):
-    zero, to = zero_of(out), place_of(out)
-    if not _is_finite(header, scores, zero):
+def _exponential(header, n_rows, scores, out):
+    zero, to, n = zero_of(out), place_of(out), n_rows * field(header, "n_outputs")
+    if not _is_finite(scores, n, zero):
         return 0
     if field(header, "takes_c_exp"):
-        for k in range(field(header, "n_outputs")):
+        for k in range(n):
             if load_like(scores + size_of(zero) * k, zero) > LARGEST:
                 return 0
-    _fill_exp(header, scores, to, field(header, "n_outputs"), zero)
+    _fill_exp(header, scores, to, n_rows, field(header, "n_outputs"), zero)
     return 1
 
 
 @by_address
-def _power_of_two(header, scores, out):
-    zero, to, n = zero_of(out), place_of(out), field(header, "n_outputs")
+def _power_of_two(header, n_rows, scores, out):
+    zero, to, n = zero_of(out), place_of(out), n_rows * field(header, "n_outputs")
     width, parameter = size_of(zero), _parameter(header, zero)
-    if not _is_finite(header, scores, zero):
+    if not _is_finite(scores, n, zero):
         return 0
     spare = room_on_stack(width * (n + 1))
     store(spare, type(zero)(2))
@@ -314,8 +359,8 @@ def _power_of_two(header, scores, out):
 
 
 @by_address
-def _softplus(header, scores, out):
-    zero, to, n = zero_of(out), place_of(out), field(header, "n_outputs")
+def _softplus(header, n_rows, scores, out):
+    zero, to, n = zero_of(out), place_of(out), n_rows * field(header, "n_outputs")
     width, spare = size_of(zero), room_on_stack(size_of(zero) * n)
     for k in range(n):
         x = load_like(scores + width * k, zero)
@@ -328,27 +373,27 @@ def _softplus(header, scores, out):
 
 
 @by_address
-def _signed_square(header, scores, out):
+def _signed_square(header, n_rows, scores, out):
     zero, to = zero_of(out), place_of(out)
-    for k in range(field(header, "n_outputs")):
+    for k in range(n_rows * field(header, "n_outputs")):
         x = load_like(scores + size_of(zero) * k, zero)
         store(to + size_of(zero) * k, x * abs(x))
     return 1
 
 
 @by_address
-def _hinge(header, scores, out):
+def _hinge(header, n_rows, scores, out):
     zero, to = zero_of(out), place_of(out)
-    for k in range(field(header, "n_outputs")):
+    for k in range(n_rows * field(header, "n_outputs")):
         x = load_like(scores + size_of(zero) * k, zero)
         store(to + size_of(zero) * k, type(zero)(1) if x > 0 else zero)
     return 1
 
 
 @by_address
-def _at_most_one(header, scores, out):
+def _at_most_one(header, n_rows, scores, out):
     zero, to = zero_of(out), place_of(out)
-    for k in range(field(header, "n_outputs")):
+    for k in range(n_rows * field(header, "n_outputs")):
         x = load_like(scores + size_of(zero) * k, zero)
         store(to + size_of(zero) * k, type(zero)(1) if x > 1 else x)
     return 1
@@ -369,7 +414,7 @@ LINKS = {
     PostTransform.HINGE: _hinge,
     PostTransform.AT_MOST_ONE: _at_most_one,
 }
-"""Functions of the header, the address of a row's scores, and that of as many numbers to fill."""
+"""Functions of the header, some rows, the address of their scores, and that of numbers to fill."""
 
 _WITHOUT_EXP = frozenset(
     {

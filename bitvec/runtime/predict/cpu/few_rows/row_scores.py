@@ -16,7 +16,7 @@ from bitvec.core.output import Aggregate, Output
 from bitvec.runtime.predict.cpu.compiling import by_address, inner
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
 from bitvec.runtime.predict.cpu.kernel_arrays import (
-    called,
+    c_call,
     load_float64,
     load_int32,
     load_int64,
@@ -165,7 +165,7 @@ def fill_scores(header, room, out):
         store(scores + at, load_like(start + at, zero) if start else zero)
     _add(header, room + field(header, "leaves_at"), scores, zero)
     finish(header, scores, zero)
-    return called(link, header, scores, to) if link else 1
+    return c_call(link, (header, np.int64(1), scores, to)) if link else 1
 
 
 @by_address
