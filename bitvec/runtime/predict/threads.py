@@ -87,8 +87,17 @@ class _Pool:
         if core == self.free_core or core < 0:
             return
         self.free_core = core
-        others = os.sched_getaffinity(os.getpid()) - {core}
-        for thread in list(self.known) if others else []:
+        for thread in list(self.known):
+            self._keep_apart(thread)
+
+    def know(self, thread: int) -> None:
+        """Count a thread among those that are kept from the cores of callers."""
+        if thread not in self.known:
+            self.known.add(thread)
+            self._keep_apart(thread)
+
+    def _keep_apart(self, thread: int) -> None:
+        if self.free_core >= 0 and (others := os.sched_getaffinity(os.getpid()) - {self.free_core}):
             with contextlib.suppress(OSError):  # it has ended
                 os.sched_setaffinity(thread, others)
 
@@ -130,6 +139,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_pool)
 
 
+def keep_apart() -> None:
+    """Keep the calling thread, which helps others, from the cores of callers."""
+    _pool.know(threading.get_native_id())
+
+
+def keep_core() -> None:
+    """Keep helping threads from the core of the calling thread."""
+    _pool.keep_from(_core())
+
+
 def for_each_block(
     work: Callable[[slice], None], n_rows: int, *, block: int, n_threads: int
 ) -> None:
@@ -160,7 +179,7 @@ def for_each_block(
     pool, executor = _pool, None
 
     def help() -> None:
-        pool.known.add(threading.get_native_id())
+        pool.know(threading.get_native_id())
         # Its mode is that of the thread that started it: other sums than the caller's.
         if flushes() == flushed:
             take()
@@ -171,7 +190,7 @@ def for_each_block(
     if helpers < 1:
         return take()
     futures: list[Future[None]] = []
-    pool.keep_from(_core())
+    keep_core()
     try:
         executor = pool.submit(help, helpers, futures)
         take()

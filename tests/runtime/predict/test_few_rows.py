@@ -467,7 +467,7 @@ OTHERS = {
     "half floats": np.ones((1, 6), "f2"),
     "another byte order": np.ones((1, 6), np.dtype(float).newbyteorder()),
     "masked": np.ma.masked_array(np.ones((1, 6))),
-    "many rows": np.ones((5000, 6)),
+    "many columns side by side": np.asfortranarray(np.ones((5000, 6))),
 }
 
 

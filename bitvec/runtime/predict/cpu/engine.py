@@ -20,21 +20,21 @@ from bitvec.core.output import Aggregate
 from bitvec.core.shape_annotations import Float, Int32
 from bitvec.runtime.predict.cpu import choice, layer_kernels
 from bitvec.runtime.predict.cpu.few_rows import forest_rows
-from bitvec.runtime.predict.cpu.few_rows.calls import Call
-from bitvec.runtime.predict.cpu.few_rows.costs import THREAD
 from bitvec.runtime.predict.cpu.leaves.linear_terms import LinearLeaves
-from bitvec.runtime.predict.cpu.protocol import TreeKernel
+from bitvec.runtime.predict.cpu.protocol import (
+    BLOCK_BYTES,
+    MOST_ROWS,
+    TreeKernel,
+    rows_of_block,
+)
 from bitvec.runtime.predict.cpu.soft import soft_trees
 from bitvec.runtime.predict.cpu.target import vectors
 from bitvec.runtime.predict.engine import FewRows
 from bitvec.runtime.predict.reference_engine import ReferenceEngine
 from bitvec.runtime.predict.threads import effective_jobs, for_each_block
 
-BLOCK_BYTES = 1 << 19
-"""Bytes of the second-level cache that a block of rows may take."""
-MOST_ROWS = 16384
-LEAST_ROWS = 512
-"""Rows of a block: a tree's nodes are read once for each block."""
+POOL = 1.7e6
+"""Cycles of work below which Python's threads cost more than they bring."""
 SOFT_ROWS = 32
 """Least rows of a block of soft prediction: each row meets many leaves of each tree."""
 
@@ -81,12 +81,11 @@ class NumbaEngine:
         else:
             self._choice = self._small_choice = choice.require_kernel(kernel, forest)
         self._packed: dict[str, TreeKernel] = {}
-        self._blocks: dict[str, Call] = {}
         self._packing = threading.RLock()
         self._rows = self._few_rows() if kernel in (None, choice.ONE_ROW) else None
-        self._few_raw, self._few_leaves = (
-            self.few_rows(verb, finite=False) for verb in ("raw", "exit_leaves")
-        )
+        self._raw = None if self._rows is None else self._rows.call("raw")
+        self._few_raw = None if self._raw is None else self._raw.function()
+        self._few_leaves = self.few_rows("exit_leaves", finite=False)
         self._linear = None if forest.leaves.linear is None else LinearLeaves(forest)
         self._adds = forest.output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
         self._soft: soft_trees.SoftTrees | None = None
@@ -133,12 +132,6 @@ class NumbaEngine:
                     self._packed[kernel] = choice.pack(kernel, self.forest)
         return self._packed[kernel]
 
-    def _block_of(self, kernel: str) -> Call:
-        if kernel not in self._blocks:
-            assert self._rows is not None
-            self._blocks[kernel] = self._rows.block(kernel)
-        return self._blocks[kernel]
-
     def exit_leaves(
         self,
         X: Float[Array, "batch n_features"],
@@ -158,10 +151,12 @@ class NumbaEngine:
         out: Float[Array, "batch n_outputs"] | None = None,
     ) -> Float[Array, "batch n_outputs"]:
         """Return the raw scores."""
-        if self._few_raw is not None and (few := self._few_raw(X)) is not None:
-            return copied(few, out)
         if out is None:
+            if self._few_raw is not None and (few := self._few_raw(X)) is not None:
+                return few
             out = np.empty((len(X), self.forest.n_outputs), self.forest.output.dtype)
+        elif self._raw is not None and self._raw.fill(X, out):
+            return out
         if self.forest.kernel is not None:
             return self._fill_softly(X, out)
         self._fill(X, out, self._raw_block)
@@ -194,9 +189,8 @@ class NumbaEngine:
         def fill(part: slice) -> None:
             work(trees, X[part], out[part])
 
-        block = BLOCK_BYTES // max(trees.row_bytes, 1) // 128 * 128
-        block = min(max(LEAST_ROWS, block), MOST_ROWS)
-        n_threads = 1 if n_rows * self._choice.cycles < THREAD else self.n_threads
+        block = rows_of_block(trees)
+        n_threads = 1 if n_rows * self._choice.cycles < POOL else self.n_threads
         if n_threads > 1:
             block = min(block, max(128, -(-n_rows // (2 * n_threads))))
         for_each_block(fill, n_rows, block=block, n_threads=n_threads)
@@ -227,8 +221,6 @@ class NumbaEngine:
 
     def _raw_block(self, trees: TreeKernel, X: Array, out: Array) -> None:
         forest, output = self.forest, self.forest.output
-        if self._rows is not None and self._block_of(trees.name).fill(X, out):
-            return
         if not self._adds:
             out[:] = reference.accumulate(forest, self._cast(X), self._exits_of(trees, X))
             return

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import numpy as np
@@ -200,6 +201,64 @@ def c_call(typing_context, function, arguments):
         return builder.call(builder.inttoptr(given[0], kind), numbers)
 
     return types.int64(types.int64, arguments), generate
+
+
+@intrinsic
+def added(typing_context, address, n):
+    """Add to the int64 at an address that other threads write too; return what stood there."""
+
+    def generate(context, builder, signature, arguments):
+        return _exchange(builder, "add", arguments)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def exchanged(typing_context, address, n):
+    """Put a number there in the same way."""
+
+    def generate(context, builder, signature, arguments):
+        return _exchange(builder, "xchg", arguments)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+def _exchange(builder, operation, arguments):
+    place = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+    return builder.atomic_rmw(operation, place, arguments[1], "seq_cst")
+
+
+@intrinsic
+def watched(typing_context, address):
+    """Return the int64 at an address that other threads write."""
+
+    def generate(context, builder, signature, arguments):
+        place = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        return builder.load_atomic(place, "seq_cst", 8)
+
+    return types.int64(types.int64), generate
+
+
+_PAUSES = {"x86_64": ("llvm.x86.sse2.pause", []), "aarch64": ("llvm.aarch64.hint", [1])}
+
+
+@intrinsic
+def pause(typing_context):
+    """Tell the processor that a number is looked at until another thread writes it."""
+
+    def generate(context, builder, signature, arguments):
+        name, numbers = _PAUSES.get(_processor(), ("llvm.donothing", []))
+        word = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [word] * len(numbers))
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        builder.call(function, [ir.Constant(word, value) for value in numbers])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+def _processor() -> str:
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name := platform.machine().lower(), name)
 
 
 @intrinsic

@@ -7,6 +7,12 @@ from typing import Protocol
 from bitvec.core.arrays import Array
 from bitvec.core.shape_annotations import Float, Int32
 
+BLOCK_BYTES = 1 << 19
+"""Bytes of the second-level cache that a block of rows may take."""
+MOST_ROWS = 16384
+LEAST_ROWS = 512
+"""Rows of a block: a tree's nodes are read once for each block."""
+
 
 class TreeKernel(Protocol):
     """A forest packed for one way to run it.
@@ -48,3 +54,9 @@ class TreeKernel(Protocol):
         Tree after tree, one rounding for each addition: the order and dtype of the source.
         """
         ...
+
+
+def rows_of_block(trees: TreeKernel) -> int:
+    """Return how many rows are run through the trees together, at most."""
+    rows = BLOCK_BYTES // max(trees.row_bytes, 1) // 128 * 128
+    return min(max(LEAST_ROWS, rows), MOST_ROWS)

@@ -1,4 +1,4 @@
-"""Some hundred rows by a kernel that reads binned columns: binned, summed and answered in one call.
+"""Rows by a kernel that reads binned columns: block by block binned, summed and answered.
 
 What Python does around a batch takes as long as a hundred rows of a small forest.
 """
@@ -22,15 +22,16 @@ from bitvec.runtime.predict.cpu.few_rows.lone_tree import is_sound
 from bitvec.runtime.predict.cpu.few_rows.row_links import linked
 from bitvec.runtime.predict.cpu.few_rows.row_scores import finish
 from bitvec.runtime.predict.cpu.kernel_arrays import (
-    called,
+    c_call,
     load_float64,
     place_of,
     pointer,
     ran,
+    room_on_stack,
     size_of,
     zero_of,
 )
-from bitvec.runtime.predict.cpu.protocol import TreeKernel
+from bitvec.runtime.predict.cpu.protocol import TreeKernel, rows_of_block
 
 
 def fields_of(trees: TreeKernel, dtype: np.dtype, output: Output) -> dict[str, Any] | None:
@@ -56,6 +57,7 @@ def fields_of(trees: TreeKernel, dtype: np.dtype, output: Output) -> dict[str, A
         "n_sums": trees.n_sums,
         "is_by_row": trees.sums_of_row > 0,
         "most_room": trees.most_room,
+        "block": rows_of_block(trees),
         "sum_bytes": sums.itemsize,
     }
 
@@ -144,19 +146,27 @@ def run_batch(X, header, out):
         return -1
     if load_float64(field(header, "subnormal")) * 1.0 == 0.0:
         return -1
-    if field(header, "finite"):
-        most = type(X[0, 0])(load_float64(field(header, "largest")))
-        if not is_sound(X, 0, n_rows, most):
-            return 0
-    n_blocks, room = _blocks_of(n_rows, field(header, "most_room"))
+    finite, largest = field(header, "finite"), load_float64(field(header, "largest"))
+    most, most_room = field(header, "block"), field(header, "most_room")
+    n_blocks, room = _blocks_of(min(n_rows, most), most_room)
     binned = scratch(n_blocks * room * field(header, "n_binned"))
     sums = scratch(n_blocks * room * field(header, "n_sums") * field(header, "sum_bytes"))
-    n_scores = n_rows * field(header, "n_outputs") if field(header, "link") else 0
+    n_scores = min(n_rows, most) * field(header, "n_outputs") if field(header, "link") else 0
     scores = scratch(n_scores * field(header, "sum_bytes"))
-    batch = np.array([
-        n_rows, X.ctypes.data, X.shape[1] * X.itemsize, X.itemsize, room, n_blocks,
-        binned.ctypes.data, sums.ctypes.data, scores.ctypes.data,
-    ], np.int64)  # fmt: skip
-    served = called(field(header, "answer"), header, batch.ctypes.data, out.ctypes.data)
+    step, out_bytes = X.shape[1] * X.itemsize, field(header, "out_bytes")
+    place, served = room_on_stack(8 * 9), 0
+    batch = int64s(place, 9)
+    batch[2], batch[3], batch[6] = step, X.itemsize, binned.ctypes.data
+    batch[7], batch[8] = sums.ctypes.data, scores.ctypes.data
+    while served < n_rows:
+        n = min(most, n_rows - served)
+        if finite and not is_sound(X, served, served + n, type(X[0, 0])(largest)):
+            break
+        batch[0], batch[1] = n, X.ctypes.data + served * step
+        batch[5], batch[4] = _blocks_of(n, most_room)
+        goal = np.int64(out.ctypes.data) + served * out_bytes
+        if c_call(field(header, "answer"), (header, place, goal)) < n:
+            break
+        served += n
     # Numba frees an array after its last use by name, and addresses are none.
-    return served + 0 * (binned.size + sums.size + scores.size + batch.size)
+    return served + 0 * (binned.size + sums.size + scores.size)

@@ -25,11 +25,11 @@ import numpy as np
 
 from bitvec.core.arrays import FLOATS, Array
 from bitvec.runtime.predict.cpu.compiling import by_address, inner
+from bitvec.runtime.predict.cpu.few_rows.helpers import rows_answered
 from bitvec.runtime.predict.cpu.kernel_arrays import (
     c_call,
     load_int32,
     load_int64,
-    result_of,
     room_on_stack,
     store,
 )
@@ -94,15 +94,9 @@ def _run(state, way, X):
     made = c_call(_int64(state, MAKE), (*kind, no, no, size, no, no))
     if made == 0:
         return no
-    # Arrays as numba hands them over: owner, parent, numbers, bytes of each, address, shape, steps.
-    rows = (no, no, n * columns, itemsize, load_int64(X + DATA), n, columns, columns * itemsize)
-    row_bytes = max(width, 1) * size
-    out = (no, no, n * row_bytes // step, step, load_int64(made + DATA))
-    call, kernel = (*rows, itemsize, _int64(way, HEADER), *out), _int64(way, KERNEL)
-    if width:
-        served = result_of(kernel, (*call, n, row_bytes // step, row_bytes, step))
-    else:
-        served = result_of(kernel, (*call, n * row_bytes // step, step))
+    x, out, row_bytes = load_int64(X + DATA), load_int64(made + DATA), max(width, 1) * size
+    kernel, header = _int64(way, KERNEL), _int64(way, HEADER)
+    served = rows_answered(kernel, header, x, n, columns, itemsize, out, width, row_bytes, step)
     if served == n:
         return made
     c_call(_int64(state, FREE), (made,))

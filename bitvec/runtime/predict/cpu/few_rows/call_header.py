@@ -43,6 +43,7 @@ FIELDS = (
     "is_by_row",  # whether the sums of a row stand side by side
     "sum_bytes",
     "most_room",
+    "block",  # rows that are run through the trees together
     # Key columns, and where rows go.
     "n_keys",
     "n_columns",

@@ -14,11 +14,13 @@ from numpy import array, empty, ndarray
 
 from bitvec.core.arrays import FLOATS, Array
 from bitvec.runtime.predict.cpu.compiling import Kernel, kernel
+from bitvec.runtime.predict.cpu.few_rows import helpers
 from bitvec.runtime.predict.cpu.few_rows.builtin import add_way, builtin
 from bitvec.runtime.predict.cpu.few_rows.call_header import Header, field
-from bitvec.runtime.predict.cpu.few_rows.lone_tree import BLOCK, is_sound, run_blocks
+from bitvec.runtime.predict.cpu.few_rows.lone_tree import is_sound, run_blocks
 from bitvec.runtime.predict.cpu.few_rows.row_links import linked
 from bitvec.runtime.predict.cpu.kernel_arrays import (
+    address_of,
     called,
     constant,
     load_float64,
@@ -33,6 +35,12 @@ TYPED = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
 """Dtypes of answers for which calls are compiled; others are handed over as bytes."""
 CONTIGUOUS = 4096
 """Rows up to which an array of other strides is copied."""
+AT_ONCE = 2e7
+"""Cycles of a thread between two moments in which an interrupt is heard, ..."""
+THREAD = 2e5
+"""... and below which a second thread costs more than it brings."""
+STEP, LEAST_PART, MANY = 128, 256, 2048
+"""Rows of which a thread's part is a multiple, its least, and from which on it is one of two."""
 LINKED = 1 << 14
 """Scores of a thread's turn."""
 
@@ -92,8 +100,8 @@ class Call:
     dtype : numpy dtype
         Of the answer.
     n_threads : int
-    alone : int
-        Rows up to which a second thread costs more than it brings.
+    cycles : float
+        Of a core, for a row.
     run : Kernel, optional
         Takes X, the address of the header and the answers to fill, and returns how many it served.
     then : Call, optional
@@ -106,8 +114,10 @@ class Call:
         "_dtype",
         "_headers",
         "_is_typed",
+        "_kernels",
         "_limits",
         "_make",
+        "_most_at_once",
         "_most_of",
         "_n_threads",
         "_run",
@@ -123,13 +133,16 @@ class Call:
         width: int | None,
         dtype: np.dtype,
         n_threads: int,
-        alone: int,
+        cycles: float,
         run: Kernel = run,
         then: Call | None = None,
     ) -> None:
         self._make, self._most_of, self._width, self._dtype = header_of, most_of, width, dtype
-        self._n_threads, self._alone, self._run, self._then = n_threads, alone, run, then
+        self._n_threads, self._run, self._then = n_threads, run, then
+        self._most_at_once = max(STEP, int(AT_ONCE * n_threads / cycles))
+        self._alone = self._most_at_once if n_threads == 1 else int(THREAD / cycles)
         self._headers: list[Header] = []
+        self._kernels: dict[np.dtype, tuple[Run, int]] = {}
         self._ways: dict[np.dtype, tuple[Run, int, int]] = {}
         self._limits: dict[np.dtype, int] = {}
         self._is_typed = dtype in TYPED
@@ -161,30 +174,42 @@ class Call:
             X = array(X, order="C")
         width = self._width
         out = empty(n_rows if width is None else (n_rows, width), self._dtype)
-        if n_rows > self._alone and self._n_threads > 1:
-            return out if self._run_on_threads(run, X, header, out) else None
+        if n_rows > self._alone:
+            return out if self._run_in_turns(X, header, out) else None
         served = run(X, header, out if self._is_typed else out.view(np.uint8))
         return out if served == n_rows else None
 
     def fill(self, X: Array, out: Array) -> bool:
-        """Fill the answers to X, whatever their number; return whether all rows are served."""
+        """Fill the answers to X; return whether all rows are served."""
         if not (len(X) and X.flags.carray and out.flags.carray):
             return False
-        run, header, most = self._ways.get(X.dtype) or self._prepare(X.dtype, len(X))
-        return header != 0 and len(X) <= most and run(X, header, out) == len(X)
+        _, header, most = self._ways.get(X.dtype) or self._prepare(X.dtype, len(X))
+        if len(X) > most:
+            return self._then is not None and self._then.fill(X, out)
+        return header != 0 and self._run_in_turns(X, header, out)
 
-    def _run_on_threads(self, run: Run, X: Array, header: int, out: Array) -> bool:
-        """Fill the answers part by part; return whether all rows are served."""
-        n_rows, is_served = len(X), []
+    def _run_in_turns(self, X: Array, header: int, out: Array) -> bool:
+        """Fill the answers, between which an interrupt is heard; return whether all are served."""
+        at_once = self._most_at_once
+        for first in range(0, len(X), at_once):
+            rows, to = X[first : first + at_once], out[first : first + at_once]
+            if not self._run_on_threads(rows, header, to):
+                return False
+        return True
 
-        def fill(part: slice) -> None:
-            rows, to = X[part], out[part]
-            served = run(rows, header, to if self._is_typed else to.view(np.uint8))
-            is_served.append(served == len(rows))
-
-        block = -(-n_rows // (2 * self._n_threads) // BLOCK) * BLOCK
-        for_each_block(fill, n_rows, block=max(block, BLOCK), n_threads=self._n_threads)
-        return all(is_served)
+    def _run_on_threads(self, X: Array, header: int, out: Array) -> bool:
+        n_rows, n_threads = len(X), self._n_threads
+        run, address = self._compiled(X.dtype)
+        n_parts = n_threads * (1 if n_rows < MANY * n_threads else 2)
+        part, served = max(LEAST_PART, -(-n_rows // (n_parts * STEP)) * STEP), None
+        if part < n_rows > self._alone and n_threads > 1:
+            step, width = self._dtype.itemsize if self._is_typed else 1, self._width or 0
+            answers = address_of(out), width, max(width, 1) * self._dtype.itemsize, step
+            rows = address, header, address_of(X), X.shape[1], X.itemsize
+            served = helpers.run((*rows, *answers, n_rows, part, -(-n_rows // part)), n_threads)
+        if served is not None:
+            return served
+        return run(X, header, out if self._is_typed else out.view(np.uint8)) == n_rows
 
     def _prepare(self, dtype: np.dtype, n_rows: int) -> tuple[Run, int, int]:
         # Who asks for many rows alone, or for none, waits for no kernel of few.
@@ -205,12 +230,14 @@ class Call:
 
     def _compiled(self, dtype: np.dtype) -> tuple[Run, int]:
         """Return the kernel for X of a dtype, without the look for types, and its address."""
+        if dtype in self._kernels:
+            return self._kernels[dtype]
         kind = self._dtype if self._is_typed else np.dtype(np.uint8)
         n_axes = 1 if self._width is None else 2
         # `numba.typeof` of an array imports `numpy.ma`, which takes as long as all the rest here.
         X, out = (types.Array(from_dtype(each), n, "C") for n, each in ((2, dtype), (n_axes, kind)))
         signature = (X, int64, out)
-        return self._run.version(signature)
+        return self._kernels.setdefault(dtype, self._run.version(signature))
 
 
 class ScoresCall:

@@ -40,8 +40,6 @@ _OUTPUT: Final = 10.0
 """An output beyond the first, whose sum becomes a score."""
 _STEP: Final = 3.3
 """A step of a tree that is walked, 8 in flight; they end two steps after the deepest leaf."""
-THREAD: Final = 1.7e6
-"""Cycles of work below which a second thread costs more than it brings."""
 HELD: Final = 1e5
 """Cycles of work for which Python's other threads may wait."""
 _LEVEL: Final = 12.0
@@ -70,7 +68,7 @@ _ROWS: Final = {
 }
 """Rows that a kernel for batches takes at once: fewer cost as much."""
 MOST: Final = 1024
-"""Rows beyond which threads help a batch."""
+"""Rows at most for which few rows have a way of their own."""
 
 
 def added_cycles(forest: Forest) -> float:

@@ -121,46 +121,31 @@ class FewRows:
             return Header(**fields, answers=answers), EVERY, int(costs.HELD / cycles)
 
         cycles = costs.block_cycles(self._forest)
-        alone = int(costs.THREAD / cycles)
         more = None
         if verb not in row_scores.LEAVES and not self._always:
-            for chosen, most in zip(reversed(self._batch), (costs.MOST, SMALL_BATCH), strict=True):
-                if self._n_threads > 1:
-                    most = min(most, int(costs.THREAD / max(chosen.cycles, 1)))
-                more = self._batch_call(answer, chosen.name, most, finite=finite, then=more)
+            for chosen, most in zip(reversed(self._batch), (EVERY, SMALL_BATCH), strict=True):
+                more = self._batch_call(answer, chosen, most, finite=finite, then=more)
         kind = answer.width, answer.dtype
-        return Call(header_of, self._most, *kind, self._n_threads, alone, then=more)
-
-    def block(self, kernel: str) -> Call:
-        """Return what fills the raw scores of blocks of rows by a kernel for batches."""
-        answer = answer_of(self._forest, "raw")
-        assert answer is not None
-        return self._batch_call(answer, kernel, EVERY)
+        return Call(header_of, self._most, *kind, self._n_threads, cycles, then=more)
 
     def _batch_call(
-        self,
-        answer: Answer,
-        kernel: str,
-        most: int,
-        *,
-        finite: bool = False,
-        then: Call | None = None,
+        self, answer: Answer, chosen: Choice, most: int, *, finite: bool, then: Call | None
     ) -> Call:
         """Return what answers rows by a kernel for batches."""
         forest, output = self._forest, self._forest.output
 
         def header_of(dtype: np.dtype) -> tuple[Header | None, int, int]:
             fields = answer.fields()
-            batch = binned_batches.fields_of(self._trees_of(kernel), dtype, output)
+            batch = binned_batches.fields_of(self._trees_of(chosen.name), dtype, output)
             if fields is None or batch is None:
                 return None, most, 0
             sums = row_scores.finish_fields(forest)
             general = self._general_fields(dtype, answer.n_bytes, finite)
             return Header(**general | sums | fields | batch), most, 0
 
-        return Call(
-            header_of, lambda dtype: most, answer.width, answer.dtype, 1, most, run_batch, then
-        )
+        kind, n_threads = (answer.width, answer.dtype), self._n_threads if most == EVERY else 1
+        cycles = max(chosen.cycles, 1.0)
+        return Call(header_of, lambda dtype: most, *kind, n_threads, cycles, run_batch, then)
 
     def info(self) -> dict[str, Any]:
         """Return how few rows of float32 are run, and up to how many."""
