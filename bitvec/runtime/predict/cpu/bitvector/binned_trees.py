@@ -70,7 +70,8 @@ class BinnedTrees(ABC):
     sums: Kernel
     """Adds leaf values to sums, (n_outputs, stride) or (stride, `sums_of_row`), at an address.
 
-    It is handed `address`, binned columns, the rows of a block, the blocks, the sums and `stride`.
+    It is handed `address`, binned columns, the room of a block, how many rows there are, the sums
+    and `stride`, the room of all blocks. What stands behind the last row may be added to, too.
     """
     sums_of_row = 0
     """Sums that a row has side by side; 0 where those of one output stand side by side."""
@@ -134,7 +135,7 @@ class BinnedTrees(ABC):
         sums = held.view(total.dtype)
         by_row = sums.reshape(stride, width) if self.sums_of_row else sums.reshape(width, stride).T
         by_row[:n_rows, :n_outputs] = total
-        self.sums(self.address, binned, room, stride // room, address, stride)
+        self.sums(self.address, binned, room, n_rows, address, stride)
         total[:] = by_row[:n_rows, :n_outputs]
 
     def _fill(self, X: Array) -> tuple[int, int]:

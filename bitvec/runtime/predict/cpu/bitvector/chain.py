@@ -154,35 +154,41 @@ def _make_chain(wide: bool, n_vectors: int, with_sets: bool):
 _chains = {
     (wide, n_vectors, with_sets): _make_chain(wide, n_vectors, with_sets)
     for wide in (False, True)
-    for n_vectors in (2, 4, 8)
+    for n_vectors in (1, 2, 4, 8)
     for with_sets in (False, True)
 }
 
 
 def _make_leaves(wide: bool, with_sets: bool):
     """Make a function that fills the leaves of all rows of a block, by vectors."""
-    chain2, chain4, chain8 = (_chains[wide, n, with_sets] for n in (2, 4, 8))
+    chain1, chain2, chain4, chain8 = (_chains[wide, n, with_sets] for n in (1, 2, 4, 8))
 
     @inner
-    def byte_leaves(binned, room, nodes, first, last, leaf, lookups, tables):
-        row = 0
-        while row + 512 <= room:
+    def byte_leaves(binned, room, n, nodes, first, last, leaf, lookups, tables):
+        row, rows = 0, -(-n // LANES) * LANES
+        while row + 512 <= rows:
             chain8(binned + row, room, nodes, first, last, leaf + row, lookups, tables)
             row += 512
-        if row + 256 <= room:
+        if row + 256 <= rows:
             chain4(binned + row, room, nodes, first, last, leaf + row, lookups, tables)
             row += 256
-        if row + 128 <= room:
+        if row + 128 <= rows:
             chain2(binned + row, room, nodes, first, last, leaf + row, lookups, tables)
+            row += 128
+        if row + 64 <= rows:
+            chain1(binned + row, room, nodes, first, last, leaf + row, lookups, tables)
 
     @inner
-    def wide_leaves(binned, room, nodes, first, last, leaf, lookups, tables):
-        row = 0
-        while row + 256 <= room:
+    def wide_leaves(binned, room, n, nodes, first, last, leaf, lookups, tables):
+        row, rows = 0, -(-n // LANES) * LANES
+        while row + 256 <= rows:
             chain4(binned + row, room, nodes, first, last, leaf + 2 * row, lookups, tables)
             row += 256
-        if row + 128 <= room:
+        if row + 128 <= rows:
             chain2(binned + row, room, nodes, first, last, leaf + 2 * row, lookups, tables)
+            row += 128
+        if row + 64 <= rows:
+            chain1(binned + row, room, nodes, first, last, leaf + 2 * row, lookups, tables)
 
     return wide_leaves if wide else byte_leaves
 
@@ -205,13 +211,13 @@ def _plain_leaves(binned, room, nodes, first, last, leaf):
 
 
 @inner
-def _leaves(at, binned, room, first, last, leaf, wide):
+def _leaves(at, binned, room, n, first, last, leaf, wide):
     goal = np.int64(leaf.ctypes.data)
     if _EXPLICIT:
         if wide:
-            _wide_leaves(binned, room, at[NODES], first, last, goal, 0, 0)
+            _wide_leaves(binned, room, n, at[NODES], first, last, goal, 0, 0)
         else:
-            _byte_leaves(binned, room, at[NODES], first, last, goal, 0, 0)
+            _byte_leaves(binned, room, n, at[NODES], first, last, goal, 0, 0)
     elif wide:
         nodes = numba.carray(pointer(at[NODES]), (at[N_NODES],), _WIDE_NODE)
         _plain_leaves(binned, room, nodes, first, last, leaf)
@@ -221,13 +227,13 @@ def _leaves(at, binned, room, first, last, leaf, wide):
 
 
 @inner
-def _set_leaves(at, binned, room, first, last, leaf, wide, lookups):
+def _set_leaves(at, binned, room, n, first, last, leaf, wide, lookups):
     """The same where trees look sets up as they go."""
     goal = np.int64(leaf.ctypes.data)
     if wide:
-        _wide_set_leaves(binned, room, at[NODES], first, last, goal, lookups, at[TABLES])
+        _wide_set_leaves(binned, room, n, at[NODES], first, last, goal, lookups, at[TABLES])
     else:
-        _byte_set_leaves(binned, room, at[NODES], first, last, goal, lookups, at[TABLES])
+        _byte_set_leaves(binned, room, n, at[NODES], first, last, goal, lookups, at[TABLES])
 
 
 NO_SETS, SETS_IN_COLUMNS, SETS_IN_TABLES = 0, 1, 2
@@ -242,7 +248,7 @@ def _sum_kernel(wide: bool, size: int, in_registers: int, sets: int) -> Kernel:
     lookup_bytes = LOOKUP.itemsize
 
     @kernel
-    def chain_sums(fields, binned, room, n_blocks, totals, stride):
+    def chain_sums(fields, binned, room, n_rows, totals, stride):
         at = int64s(fields, len(FIELDS))
         n_trees, n_binned, width = at[N_TREES], at[N_BINNED], at[WIDTH]
         node_ptr, start = int64s(at[NODE_PTR], n_trees + 1), int64s(at[START], n_trees)
@@ -251,21 +257,22 @@ def _sum_kernel(wide: bool, size: int, in_registers: int, sets: int) -> Kernel:
         leaf = scratch(2 * room).view(index_type)
         for tree in range(n_trees):
             first, last = node_ptr[tree], node_ptr[tree + 1]
-            for block in range(n_blocks):
+            for block in range(stride // room):
                 q = binned + block * n_binned * room
+                n = min(room, n_rows - block * room)
                 if in_columns:
                     look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
                 if in_tables:
                     look_up(q, room, at[LOOKUPS], long_ptr[tree], set_ptr[tree + 1], at[TABLES])
                     own = at[LOOKUPS] + set_ptr[tree] * lookup_bytes
-                    _set_leaves(at, q, room, first, last, leaf, wide, own)
+                    _set_leaves(at, q, room, n, first, last, leaf, wide, own)
                 else:
-                    _leaves(at, q, room, first, last, leaf, wide)
+                    _leaves(at, q, room, n, first, last, leaf, wide)
                 for k in range(width):
                     table = at[VALUES] + (start[tree] + k * n_leaves[tree]) * size
                     total = totals + ((output[tree] + k) * stride + block * room) * size
                     goal = np.int64(leaf.ctypes.data)
-                    leaf_tables.add(table, goal, total, room, size, in_registers, index_bits)
+                    leaf_tables.add(table, goal, total, n, size, in_registers, index_bits)
 
     return chain_sums
 
@@ -293,9 +300,9 @@ def _exit_kernel(wide: bool, sets: int) -> Kernel:
                 if in_tables:
                     look_up(q, room, at[LOOKUPS], long_ptr[tree], set_ptr[tree + 1], at[TABLES])
                     own = at[LOOKUPS] + set_ptr[tree] * lookup_bytes
-                    _set_leaves(at, q, room, first, last, leaf, wide, own)
+                    _set_leaves(at, q, room, room, first, last, leaf, wide, own)
                 else:
-                    _leaves(at, q, room, first, last, leaf, wide)
+                    _leaves(at, q, room, room, first, last, leaf, wide)
                 for row in range(min(room, n_rows - first_row)):
                     exits[first_row + row, tree] = leaf[row]
 

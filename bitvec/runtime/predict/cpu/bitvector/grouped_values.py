@@ -64,8 +64,8 @@ def stride(depth: int) -> int:
 
 
 @intrinsic(prefer_literal=True)
-def add(typing_context, values, place, total, room, size, depth):
-    """Add to each row's sum what the 8 trees of a group have at its places.
+def add(typing_context, values, place, total, n, size, depth):
+    """Add to the sum of each of n rows, and of some behind, what 8 trees have at its places.
 
     `size` is the bytes of a value, 4 or 8; `size` and `depth` are literals.
     """
@@ -75,7 +75,7 @@ def add(typing_context, values, place, total, room, size, depth):
     table_bytes = table_places(depth) * size
 
     def generate(context, builder, signature, arguments):
-        values, place, total, room = arguments[:4]
+        values, place, total, n = arguments[:4]
 
         def in_registers(row, _):
             at = builder.mul(row, number(size))
@@ -114,9 +114,9 @@ def add(typing_context, values, place, total, room, size, depth):
                 store(builder, found, total, at)
 
         if by_planes(depth):
-            count(builder, number(0), room, in_registers, step=LANES)
+            count(builder, number(0), n, in_registers, step=LANES)
         else:
-            count(builder, number(0), room, one_by_one, step=UNROLLED)
+            count(builder, number(0), n, one_by_one, step=UNROLLED)
         return context.get_dummy_value()
 
     literals = types.IntegerLiteral(size), types.IntegerLiteral(depth)
@@ -124,8 +124,8 @@ def add(typing_context, values, place, total, room, size, depth):
 
 
 @intrinsic(prefer_literal=True)
-def add_vectors(typing_context, values, place, total, room, n_trees, width, size, depth):
-    """Add to each row's `width` sums the vectors that the trees of a group have at its places.
+def add_vectors(typing_context, values, place, total, n, n_trees, width, size, depth):
+    """Add to the `width` sums of each of n rows, and of some behind, the vectors at its places.
 
     Some rows go side by side, with their sums in registers: the additions to one sum wait for each
     other. `size` is the bytes of a value, 4 or 8; `width`, `size` and `depth` are literals.
@@ -138,7 +138,7 @@ def add_vectors(typing_context, values, place, total, room, n_trees, width, size
     n_rows = 1 << (sums_at_once() // n_at_once).bit_length() - 1
 
     def generate(context, builder, signature, arguments):
-        values, place, total, room, n_trees = arguments[:5]
+        values, place, total, n, n_trees = arguments[:5]
 
         def add_rows(first, _):
             rows = [builder.add(first, number(k)) for k in range(n_rows)]
@@ -167,7 +167,7 @@ def add_vectors(typing_context, values, place, total, room, n_trees, width, size
                 for one, at in zip(found, sums, strict=True):
                     store(builder, one, *at)
 
-        count(builder, number(0), room, add_rows, step=n_rows)
+        count(builder, number(0), n, add_rows, step=n_rows)
         return context.get_dummy_value()
 
     literals = [types.IntegerLiteral(one) for one in (width, size, depth)]

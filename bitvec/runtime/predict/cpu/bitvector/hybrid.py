@@ -67,8 +67,8 @@ _UNROLLED = 8
 
 
 @intrinsic(prefer_literal=True)
-def _descend(typing_context, binned, room, lower, place, found, values, size, depth):
-    """Walk a block of rows from their subtrees at `place`, bytes, down to the full depth.
+def _descend(typing_context, binned, room, n, lower, place, found, values, size, depth):
+    """Walk n rows, and some behind, from their subtrees at `place`, bytes, to the full depth.
 
     With `values`, add those of the leaves to the sums at `found`, numbers of `size` bytes; else
     store the places of the leaves there, int32. `size`, 0 for places, and `depth` are literals.
@@ -76,7 +76,7 @@ def _descend(typing_context, binned, room, lower, place, found, values, size, de
     size, depth = size.literal_value, depth.literal_value
 
     def generate(context, builder, signature, arguments):
-        binned, room, lower, place, found, values = arguments[:6]
+        binned, room, n, lower, place, found, values = arguments[:7]
 
         def body(first, _):
             rows = [builder.add(first, number(k)) for k in range(_UNROLLED)]
@@ -100,37 +100,38 @@ def _descend(typing_context, binned, room, lower, place, found, values, size, de
                 value = load(builder, values, builder.mul(leaf, number(size)), element)
                 store(builder, builder.fadd(load(builder, found, to, element), value), found, to)
 
-        count(builder, number(0), room, body, step=_UNROLLED)
+        count(builder, number(0), n, body, step=_UNROLLED)
         return context.get_dummy_value()
 
     literals = types.IntegerLiteral(size), types.IntegerLiteral(depth)
-    return types.void(*[address] * 6, *literals), generate
+    return types.void(*[address] * 7, *literals), generate
 
 
 @cache
 def _sum_kernel(depth: int, size: int, sets: bool) -> Kernel:
     top_bytes = RECORD.itemsize * ((1 << TOP) - 1)
     lower_bytes = RECORD.itemsize * ((1 << depth) - (1 << TOP))
+    fill = perfect.places(TOP)
 
     @kernel
-    def hybrid_sums(fields, binned, room, n_blocks, totals, stride):
+    def hybrid_sums(fields, binned, room, n_rows, totals, stride):
         at = int64s(fields, len(FIELDS))
         n_trees, n_binned = at[N_TREES], at[N_BINNED]
         start, output = int64s(at[START], n_trees), int64s(at[OUTPUT], n_trees)
         set_ptr = int64s(at[SET_PTR], n_trees + 1)
         place: int = room_on_stack(room)
-        for block in range(n_blocks):
+        for block in range(stride // room):
             q = binned + block * n_binned * room
+            n = min(room, n_rows - block * room)
             for tree in range(n_trees):
                 if sets:
                     look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
                 node = at[NODES] + tree * top_bytes
-                for row in range(0, room, perfect.ROWS):
-                    perfect.places(q + row, room, node, place + row, TOP)
+                fill(q, room, n, node, place)
                 lower = at[LOWER] + tree * lower_bytes
                 total = totals + (output[tree] * stride + block * room) * size
                 values = at[VALUES] + start[tree] * size
-                _descend(q, room, lower, place, total, values, size, depth)
+                _descend(q, room, n, lower, place, total, values, size, depth)
 
     return hybrid_sums
 
@@ -139,6 +140,7 @@ def _sum_kernel(depth: int, size: int, sets: bool) -> Kernel:
 def _exit_kernel(depth: int, sets: bool) -> Kernel:
     top_bytes = RECORD.itemsize * ((1 << TOP) - 1)
     lower_bytes = RECORD.itemsize * ((1 << depth) - (1 << TOP))
+    fill = perfect.places(TOP)
 
     @kernel
     def hybrid_exits(fields, binned, room, n_rows, exits):
@@ -155,10 +157,10 @@ def _exit_kernel(depth: int, sets: bool) -> Kernel:
                 if sets:
                     look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
                 node = at[NODES] + tree * top_bytes
-                for row in range(0, room, perfect.ROWS):
-                    perfect.places(q + row, room, node, place + row, TOP)
+                fill(q, room, room, node, place)
                 lower = at[LOWER] + tree * lower_bytes
-                _descend(q, room, lower, place, np.int64(found.ctypes.data), 0, 0, depth)
+                goal = np.int64(found.ctypes.data)
+                _descend(q, room, room, lower, place, goal, 0, 0, depth)
                 for row in range(min(room, n_rows - first_row)):
                     exits[first_row + row, tree] = leaf_at[(tree << depth) + found[row]]
 

@@ -71,12 +71,12 @@ MOST_DEPTH = 16
 
 
 @intrinsic(prefer_literal=True)
-def _places(typing_context, binned, room, nodes, place, depth):
-    """Fill the places at which a block of rows leaves a tree, bytes up to depth 8, a literal."""
+def _places(typing_context, binned, room, n, nodes, place, depth):
+    """Fill the places at which n rows of a block leave a tree, bytes up to depth 8, a literal."""
     levels = depth.literal_value
 
     def generate(context, builder, signature, arguments):
-        binned, room, nodes, place = arguments[:4]
+        binned, room, n, nodes, place = arguments[:5]
         tests = []
         for level in range(levels):
             node = builder.add(nodes, number(level * RECORD.itemsize))
@@ -104,11 +104,11 @@ def _places(typing_context, binned, room, nodes, place, depth):
             both = builder.or_(high, builder.zext(low, wide))
             store(builder, both, place, builder.mul(row, number(2)))
 
-        count(builder, number(0), room, body, step=LANES)
+        count(builder, number(0), n, body, step=LANES)
         return context.get_dummy_value()
 
     literal = types.IntegerLiteral(levels)
-    return types.void(address, address, address, address, literal), generate
+    return types.void(*[address] * 5, literal), generate
 
 
 @cache
@@ -117,7 +117,7 @@ def _sum_kernel(depth: int, size: int, sets: bool, sums_of_row: int) -> Kernel:
     table_size = GROUP * grouped_values.table_places(depth)
 
     @kernel
-    def oblivious_sums(fields, binned, room, n_blocks, totals, stride):
+    def oblivious_sums(fields, binned, room, n_rows, totals, stride):
         at = int64s(fields, len(FIELDS))
         n_groups, n_binned, width = at[N_NODES] // (GROUP * depth), at[N_BINNED], at[WIDTH]
         tree, set_ptr = int64s(at[TREE], n_groups * GROUP), int64s(at[SET_PTR], at[N_TREES] + 1)
@@ -127,26 +127,27 @@ def _sum_kernel(depth: int, size: int, sets: bool, sums_of_row: int) -> Kernel:
             n_trees = np.int64(GROUP)
             if sums_of_row:  # whose last group has the trees that are left
                 n_trees = min(n_trees, at[N_TREES] - group * GROUP)
-            for block in range(n_blocks):
+            for block in range(stride // room):
                 q = binned + block * n_binned * room
+                n = min(room, n_rows - block * room)
                 for k in range(n_trees):
                     slot = group * GROUP + k
                     if sets:
                         first, last = set_ptr[tree[slot]], set_ptr[tree[slot] + 1]
                         look_up(q, room, at[LOOKUPS], first, last, at[TABLES])
                     node = at[NODES] + slot * tree_bytes
-                    _places(q, room, node, place + k * stride_bytes, depth)
+                    _places(q, room, n, node, place + k * stride_bytes, depth)
                 if sums_of_row:
                     table = at[VALUES] + start[group] * size
                     total = totals + block * room * sums_of_row * size
                     grouped_values.add_vectors(
-                        table, place, total, room, n_trees, sums_of_row, size, depth
+                        table, place, total, n, n_trees, sums_of_row, size, depth
                     )
                     continue
                 for k in range(width):
                     table = at[VALUES] + (start[group] + k * table_size) * size
                     total = totals + ((output[group] + k) * stride + block * room) * size
-                    grouped_values.add(table, place, total, room, size, depth)
+                    grouped_values.add(table, place, total, n, size, depth)
 
     return oblivious_sums
 
@@ -171,7 +172,7 @@ def _exit_kernel(depth: int, sets: bool) -> Kernel:
                 if sets:
                     look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
                 node = at[NODES] + slot[tree] * tree_bytes
-                _places(q, room, node, places, depth)
+                _places(q, room, room, node, places, depth)
                 for row in range(min(room, n_rows - first_row)):
                     exits[first_row + row, tree] = leaf_at[(tree << depth) + np.int64(place[row])]
 

@@ -9,6 +9,7 @@ the full depth stands for all the places below it, so whatever the padding tests
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numba
@@ -38,7 +39,7 @@ from bitvec.runtime.predict.cpu.bitvector.binned_trees import (
     WIDTH,
     BinnedTrees,
 )
-from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel, scratch
+from bitvec.runtime.predict.cpu.compiling import Kernel, inner, int64s, kernel, scratch
 from bitvec.runtime.predict.cpu.kernel_arrays import pointer, room_on_stack
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.target import vectors
@@ -58,18 +59,14 @@ from bitvec.runtime.predict.cpu.vectors import (
 LEAST_DEPTH, MOST_DEPTH = 3, 8
 """Full depths to which trees are padded; each is compiled on its own."""
 LANES = 64
-VECTORS = 2
-"""Vectors of 64 rows that pass a tree together."""
-ROWS = VECTORS * LANES
+ROWS = 2 * LANES
+"""Rows that pass a tree together."""
 
 
 @intrinsic(prefer_literal=True)
-def places(typing_context, binned, room, nodes, leaf, depth):
-    """Fill the places at which 128 rows leave one tree of a full depth, a literal.
-
-    Its nodes stand in postorder.
-    """
-    depth = depth.literal_value
+def _places(typing_context, binned, room, nodes, leaf, depth, vectors):
+    """Fill the places at which some vectors of rows leave a tree: two literals."""
+    depth, vectors = depth.literal_value, vectors.literal_value
 
     def generate(context, builder, signature, arguments):
         binned, room, nodes, leaf = arguments[:4]
@@ -85,7 +82,7 @@ def places(typing_context, binned, room, nodes, leaf, depth):
             row = builder.add(binned, builder.mul(bin_column, room))
             half, none = same(I8, LANES, 1 << (levels - 1)), same(I8, LANES, 0)
             chosen = []
-            for k in range(VECTORS):
+            for k in range(vectors):
                 byte = load(builder, row, number(LANES * k), vector(I8, LANES))
                 right = builder.icmp_unsigned(">=", byte, least)
                 if below is None:
@@ -99,16 +96,34 @@ def places(typing_context, binned, room, nodes, leaf, depth):
             store(builder, value, leaf, number(LANES * k))
         return context.get_dummy_value()
 
-    literal = types.IntegerLiteral(depth)
-    return types.void(address, address, address, address, literal), generate
+    literals = types.IntegerLiteral(depth), types.IntegerLiteral(vectors)
+    return types.void(address, address, address, address, *literals), generate
+
+
+@cache
+def places(depth: int) -> Callable[..., None]:
+    """Return what fills the places at which n rows of a block leave a tree of a full depth.
+
+    Its nodes stand in postorder.
+    """
+
+    @inner
+    def fill(binned, room, n, node, leaf):
+        for row in range(0, n, ROWS):
+            if n - row > LANES:
+                _places(binned + row, room, node, leaf + row, depth, 2)
+            else:
+                _places(binned + row, room, node, leaf + row, depth, 1)
+
+    return fill
 
 
 @cache
 def _sum_kernel(depth: int, size: int, in_registers: int, sets: bool) -> Kernel:
-    tree_bytes = ((1 << depth) - 1) * RECORD.itemsize
+    tree_bytes, fill = ((1 << depth) - 1) * RECORD.itemsize, places(depth)
 
     @kernel
-    def perfect_sums(fields, binned, room, n_blocks, totals, stride):
+    def perfect_sums(fields, binned, room, n_rows, totals, stride):
         at = int64s(fields, len(FIELDS))
         n_trees, n_binned, width = at[N_TREES], at[N_BINNED], at[WIDTH]
         start, n_leaves = int64s(at[START], n_trees), int64s(at[N_LEAVES], n_trees)
@@ -116,16 +131,16 @@ def _sum_kernel(depth: int, size: int, in_registers: int, sets: bool) -> Kernel:
         leaf: int = room_on_stack(room)
         for tree in range(n_trees):
             node = at[NODES] + tree * tree_bytes
-            for block in range(n_blocks):
+            for block in range(stride // room):
                 q = binned + block * n_binned * room
+                n = min(room, n_rows - block * room)
                 if sets:
                     look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
-                for row in range(0, room, ROWS):
-                    places(q + row, room, node, leaf + row, depth)
+                fill(q, room, n, node, leaf)
                 for k in range(width):
                     table = at[VALUES] + (start[tree] + k * n_leaves[tree]) * size
                     total = totals + ((output[tree] + k) * stride + block * room) * size
-                    leaf_tables.add(table, leaf, total, room, size, in_registers, 8)
+                    leaf_tables.add(table, leaf, total, n, size, in_registers, 8)
 
     return perfect_sums
 
@@ -133,6 +148,7 @@ def _sum_kernel(depth: int, size: int, in_registers: int, sets: bool) -> Kernel:
 @cache
 def _exit_kernel(depth: int, sets: bool) -> Kernel:
     tree_bytes, n_places = ((1 << depth) - 1) * RECORD.itemsize, 1 << depth
+    fill = places(depth)
 
     @kernel
     def perfect_exits(fields, binned, room, n_rows, exits):
@@ -148,8 +164,7 @@ def _exit_kernel(depth: int, sets: bool) -> Kernel:
                 node = at[NODES] + tree * tree_bytes
                 if sets:
                     look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
-                for row in range(0, room, ROWS):
-                    places(q + row, room, node, np.int64(leaf.ctypes.data) + row, depth)
+                fill(q, room, room, node, np.int64(leaf.ctypes.data))
                 for row in range(min(room, n_rows - first_row)):
                     exits[first_row + row, tree] = leaf_at[tree * n_places + leaf[row]]
 

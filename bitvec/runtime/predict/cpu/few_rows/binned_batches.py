@@ -126,7 +126,7 @@ def _answer_rows(header, batch, out):
         rows = (binners[2 * k + 1], x, row_stride, column_stride, n_rows, room, n_binned, binned)
         if not ran(binners[2 * k], rows):
             return 0
-    trees = (field(header, "trees"), binned, room, n_blocks, sums, n)
+    trees = (field(header, "trees"), binned, room, n_rows, sums, n)
     if not ran(field(header, "add_trees"), trees):
         return 0
     link = field(header, "link")

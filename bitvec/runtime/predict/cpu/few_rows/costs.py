@@ -1,7 +1,8 @@
 """Costs of few rows, in cycles of one core: between layouts, and against kernels for batches.
 
-Measured on a Zen 5 processor, whose AVX-512 was switched off for the level portable, `_ADDED` on
-Zen 4; `_SEGMENT`, `_LEVEL` and `_KEY` alone are estimates that a few models bore out.
+Measured on a Zen 5 processor, whose AVX-512 was switched off for the level portable, `_ADDED`,
+`_CALL`, `_DEARER` and `_ROWS` on Zen 4; `_SEGMENT`, `_LEVEL` and `_KEY` alone are estimates that a
+few models bore out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from bitvec.core import tree_paths
 from bitvec.core.arrays import unique_integers
 from bitvec.core.forest import Forest
-from bitvec.runtime.predict.cpu.choice import Choice
+from bitvec.runtime.predict.cpu.choice import BITVECTOR, Choice
 from bitvec.runtime.predict.cpu.target import Vectors, vectors
 
 _SLOT: Final[dict[Vectors, tuple[float, float, float]]] = {
@@ -48,25 +49,28 @@ _KEY: Final = {"masks": 2.0, "walks": 5.0}
 """A column whose value is made a key."""
 ROW: Final = 200.0
 """A row by any layout of few rows, before its trees."""
-_CALL: Final = 6_000.0
+_CALL: Final = 8_000.0
 _LONG_CALL: Final = 25_000.0
 """A batch of any size, before its rows: by a kernel that reads binned columns, and by others."""
 _DEARER: Final[dict[tuple[Vectors, str], float]] = {
-    ("portable", "chain"): 0.5,
+    ("portable", "chain"): 0.4,
     ("portable", "perfect"): 0.9,
     ("portable", "hybrid"): 1.3,
-    ("portable", "oblivious"): 0.85,
+    ("portable", "oblivious"): 0.5,
 }
 """Ratios of a batch's cycles to those that `choice` estimates, by level and kernel."""
 _ROWS: Final = {
-    "perfect": 128,
-    "hybrid": 128,
-    "chain": 128,
-    "oblivious": 128,
+    "perfect": 80,
+    "hybrid": 80,
+    "chain": 96,
+    "oblivious": 70,
     "deep": 16,
     "single": 16,
 }
-"""Rows that a kernel for batches takes at once: fewer cost as much."""
+"""Rows of a large batch that cost as much as what a kernel for batches takes at once, at least.
+
+Those that read binned columns take 64 rows, of which the states in a chain wait for each other.
+"""
 MOST: Final = 1024
 """Rows at most for which few rows have a way of their own."""
 
@@ -133,7 +137,7 @@ def most_rows(cycles: float, small: Choice, large: Choice) -> int:
     at_once = _ROWS.get(small.name, 1)
     cycles += ROW
     dearer = _DEARER.get((vectors(), small.name), 1.0)
-    call = _CALL if at_once == _ROWS["chain"] else _LONG_CALL
+    call = _CALL if small.name in BITVECTOR else _LONG_CALL
     least = call + at_once * small.cycles * dearer
     if cycles * at_once >= least:
         return int(least // cycles)

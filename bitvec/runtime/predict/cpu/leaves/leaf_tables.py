@@ -149,7 +149,7 @@ def registers(size: int, most_leaves: int) -> int:
 
 @intrinsic(prefer_literal=True)
 def add(typing_context, values, index, total, n, size, in_registers, index_bits):
-    """Add values[index[i]] to total[i] for the n rows i, a multiple of 16.
+    """Add values[index[i]] to total[i] for n rows i, and up to the next multiple of 16.
 
     `values`, `index` and `total` are addresses. `size` is 4 for float32, 8 for float64,
     `in_registers` what `registers` returns, `index_bits` 8 or 16: literals all three.
