@@ -268,6 +268,14 @@ def test_every_batch_size_is_the_reference(n_rows, dtype):
     assert np.array_equal(engine.raw(X), reference.accumulate(forest, X, walked))
 
 
+@pytest.mark.parametrize("width", [1, 3])
+def test_every_kernel_takes_blocks_of_every_size(width):
+    # Some hand over vectors of 64 rows; the last block of several may hold few.
+    forest = random_forest(n_trees=4, n_leaves=9, width=width)
+    for n_rows in (1, 16, 17, 63, 64, 65, 127, 129, 191, 193, 449, 513, 550, 577, 1025):
+        check(forest, random_rows(forest, n_rows))
+
+
 @pytest.mark.parametrize("width", [1, 2, 40])
 @pytest.mark.parametrize("zeros", [0.0, 0.4, 0.95])
 @pytest.mark.parametrize("base", [-0.0, 0.0])

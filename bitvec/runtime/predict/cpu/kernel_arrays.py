@@ -261,18 +261,6 @@ def _processor() -> str:
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(name := platform.machine().lower(), name)
 
 
-@intrinsic
-def called(typing_context, function, a, b, c):
-    """Return what the function at an address makes of three int64."""
-
-    def generate(context, builder, signature, arguments):
-        word = ir.IntType(64)
-        kind = ir.FunctionType(word, [word] * 3).as_pointer()
-        return builder.call(builder.inttoptr(arguments[0], kind), arguments[1:])
-
-    return types.int64(*[types.int64] * 4), generate
-
-
 def _without_owner(context, builder, kind, value):
     if isinstance(kind, types.Array):
         view = context.make_array(kind)(context, builder, value)

@@ -21,7 +21,7 @@ from bitvec.runtime.predict.cpu.few_rows.lone_tree import is_sound, run_blocks
 from bitvec.runtime.predict.cpu.few_rows.row_links import linked
 from bitvec.runtime.predict.cpu.kernel_arrays import (
     address_of,
-    called,
+    c_call,
     constant,
     load_float64,
     room_on_stack,
@@ -68,11 +68,12 @@ def run(X, header, out):
             if finite and not is_sound(X, i, i + 1, most):
                 last = n_sound = i
                 break
-            called(find, row + i * step, header, room + (i - first) * room_bytes)
+            c_call(find, (row + i * step, header, room + (i - first) * room_bytes))
         if walk:
-            called(walk, last - first, header, room)
+            c_call(walk, (last - first, header, room))
         for i in range(first, last):
-            if not called(answer, header, room + (i - first) * room_bytes, to + i * out_bytes):
+            own = room + (i - first) * room_bytes
+            if not c_call(answer, (header, own, to + i * out_bytes)):
                 return i
         if last == n_sound:
             break

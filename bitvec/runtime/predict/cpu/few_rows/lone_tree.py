@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
 from bitvec.runtime.predict.cpu.kernel_arrays import (
-    called,
+    c_call,
     load_int32,
     pointer,
     room_on_stack,
@@ -149,7 +149,7 @@ def run_blocks(X, header, out, largest):
         for start in range(first, last, LANES):
             n = min(LANES, last - start)
             store(room, np.int64(n))
-            called(find, row + start * step, header, room)
+            c_call(find, (row + start * step, header, room))
             for i in range(n):
                 leaf = np.int64(load_int32(leaves + 4 * i))
                 _copy(answers + out_bytes * leaf, to + (start + i) * out_bytes, out_bytes)
@@ -163,6 +163,6 @@ def fill_answers(header, leaves, out):
     room = room_on_stack(field(header, "room_bytes"))
     for leaf in range(leaves):
         store(room + field(header, "leaves_at"), np.int32(leaf))
-        if not called(answer, header, room, np.int64(out.ctypes.data) + leaf * out_bytes):
+        if not c_call(answer, (header, room, np.int64(out.ctypes.data) + leaf * out_bytes)):
             return leaf
     return leaves
