@@ -692,7 +692,7 @@ def with_rows(forest):
 
 
 def test_rows_that_fill_no_step_pay_for_no_binned_columns():
-    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    forest = random_forest(n_trees=20, n_leaves=12)
     few, many = choice.choose(forest, few=True), choice.choose(forest)
     assert many.name in choice.BITVECTOR
     assert few.name not in choice.BITVECTOR

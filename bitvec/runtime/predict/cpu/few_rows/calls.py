@@ -182,7 +182,8 @@ class Call:
 
     def fill(self, X: Array, out: Array) -> bool:
         """Fill the answers to X; return whether all rows are served."""
-        if not (len(X) and X.flags.carray and out.flags.carray):
+        fits = out.dtype == self._dtype and out.size == len(X) * (self._width or 1)
+        if not (len(X) and fits and X.flags.carray and out.flags.carray):
             return False
         _, header, most = self._ways.get(X.dtype) or self._prepare(X.dtype, len(X))
         if len(X) > most:
@@ -199,6 +200,7 @@ class Call:
         return True
 
     def _run_on_threads(self, X: Array, header: int, out: Array) -> bool:
+        """Fill them on the threads that it pays for, or on the calling one."""
         n_rows, n_threads = len(X), self._n_threads
         run, address = self._compiled(X.dtype)
         n_parts = n_threads * (1 if n_rows < MANY * n_threads else 2)

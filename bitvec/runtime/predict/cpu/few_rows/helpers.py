@@ -91,18 +91,12 @@ def _take(state):
         if part <= 0:
             return
         # Of this call: it does not end, and the next one does not begin, before the part is done.
-        block, columns, itemsize = (
-            _number(state, BLOCK),
-            _number(state, COLUMNS),
-            _number(state, ITEMSIZE),
-        )
+        block, row_bytes = _number(state, BLOCK), _number(state, ROW_BYTES)
+        columns, itemsize = _number(state, COLUMNS), _number(state, ITEMSIZE)
         first = (_number(state, N_PARTS) - part) * block
         n = min(block, _number(state, N_ROWS) - first)
-        row_bytes = _number(state, ROW_BYTES)
-        x, out = (
-            _number(state, X) + first * columns * itemsize,
-            _number(state, OUT) + first * row_bytes,
-        )
+        x = _number(state, X) + first * columns * itemsize
+        out = _number(state, OUT) + first * row_bytes
         served = rows_answered(
             _number(state, KERNEL), _number(state, HEADER), x, n, columns, itemsize,
             out, _number(state, WIDTH), row_bytes, _number(state, STEP),
@@ -180,7 +174,7 @@ class _Pool:
         self._helpers: list[_Helper] = []
 
     def run(self, job: tuple[int, ...], n_threads: int) -> bool | None:
-        """Answer the rows of a job; return whether all are served, None if another is at work."""
+        """Do what `run` of the module says."""
         if not self._busy.acquire(blocking=False):
             return None
         try:
