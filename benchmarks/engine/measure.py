@@ -22,7 +22,7 @@ from benchmarks.runner import say
 from benchmarks.worker import CannotRunError
 from benchmarks.workers import THREADS, Worker, interpreter
 
-START_SECONDS: Final = 240.0
+START_SECONDS: Final = 120.0
 """To import, load, convert and compile."""
 CALL_SECONDS: Final = 60.0
 CHECKED_ROWS: Final = 10_000
