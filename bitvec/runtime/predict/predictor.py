@@ -349,7 +349,10 @@ class Predictor:
         if self._sparse is not None and hasattr(X, "tocsr"):
             return self._sparse.answer(verb, X, out)
         subnormals.check()
-        long = work if self._refused is None else self._refused.before(work)
+        long = work
+        if self._refused is not None:
+            alone = getattr(self.engine, "n_threads", 0) == 1
+            long = self._refused.before(work, by_block=alone)
 
         def fill(rows: Array, to: Array) -> None:
             answer = None if rows is X and out is None else few(rows)  # which was tried above

@@ -22,6 +22,10 @@ from bitvec.runtime.predict.code_books import listed
 
 BLOCK = 1 << 16
 """Values that are looked at at a time, while they are in the cache."""
+CACHED = 1 << 19
+"""Bytes of rows that are still in the second-level cache after the look, ..."""
+LEAST_ROWS = 512
+"""... or so many rows where that would be fewer."""
 
 
 class Bounds(NamedTuple):
@@ -68,12 +72,21 @@ class RefusedValues:
         domains = ["values outside the columns' domains"] * outside
         return ["missing"] * self.missing + ["infinite"] * self.infinite + domains
 
-    def before(self, work: Callable[[Array, Array], object]) -> Callable[[Array, Array], None]:
-        """Return work on rows that is done once they are checked."""
+    def before(
+        self, work: Callable[[Array, Array], object], *, by_block: bool = False
+    ) -> Callable[[Array, Array], None]:
+        """Return work on rows that is done once they are checked.
+
+        By block, rows are read from memory once, which takes half the time where they are wide; it
+        is for work that does not share them among threads.
+        """
 
         def checked(X: Array, out: Array) -> None:
-            self.check(X)
-            work(X, out)
+            rows = max(LEAST_ROWS, CACHED // max(X.shape[1] * X.itemsize, 1))
+            step = rows if by_block else max(len(X), 1)
+            for start in range(0, max(len(X), 1), step):
+                self.check(X[start : start + step])
+                work(X[start : start + step], out[start : start + step])
 
         return checked
 
