@@ -1,7 +1,9 @@
-"""One row to a few hundred: a single compiled call from the rows' address to the filled answer.
+"""Rows in a single compiled call, from their address to the filled answer.
 
-A call runs row after row. A layout (`masks`, `walks`, `lone_tree`) finds the row's exit leaf in
-each tree, `row_scores` adds the leaves in the order of the trees, and `row_answers` applies the
-link and writes probabilities or labels. These parts call each other by address, so that each is
-compiled once for all models; behind one address, the `call_header`, stands all that they read.
+Few rows run row after row: a layout (`masks`, `walks`, `lone_tree`) finds a row's exit leaf in each
+tree, and `row_scores` adds the leaves in the order of the trees. More run through a kernel that
+reads binned columns (`binned_batches`), part by part on several threads (`helpers`). `row_answers`
+applies the link and writes probabilities or labels. These parts call each other by address, so that
+each is compiled once for all models; behind one address, the `call_header`, stands all that they
+read.
 """
