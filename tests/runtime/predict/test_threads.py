@@ -182,7 +182,7 @@ import os, signal, sys, threading, time
 import numpy as np
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict import threads
-from bitvec.runtime.predict.cpu.few_rows import helpers
+from bitvec.runtime.predict.cpu.few_rows import waiting_threads
 from bitvec.runtime.predict.predictor import compile
 threads.available_cores = lambda: 4
 threads._pool = threads._Pool()
@@ -208,13 +208,13 @@ def run(script, **options):
 def test_a_forked_child_predicts_right_on_threads_of_its_own():
     process = run("""
         expected = predictor.raw(X)
-        assert helpers._pool._helpers
+        assert waiting_threads._pool._helpers
         children = []
         for _ in range(3):
             child = os.fork()
             if child == 0:
                 same = np.array_equal(predictor.raw(X), expected)
-                os._exit(0 if same and helpers._pool._helpers else 3)
+                os._exit(0 if same and waiting_threads._pool._helpers else 3)
             children.append(child)
         assert np.array_equal(predictor.raw(X), expected)
         codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]

@@ -25,7 +25,7 @@ import numpy as np
 
 from bitvec.core.arrays import FLOATS, Array
 from bitvec.runtime.predict.cpu.compiling import by_address, inner
-from bitvec.runtime.predict.cpu.few_rows.helpers import rows_answered
+from bitvec.runtime.predict.cpu.few_rows.waiting_threads import rows_answered
 from bitvec.runtime.predict.cpu.kernel_arrays import (
     c_call,
     load_int32,

@@ -14,7 +14,7 @@ from numpy import array, empty, ndarray
 
 from bitvec.core.arrays import FLOATS, Array
 from bitvec.runtime.predict.cpu.compiling import Kernel, kernel
-from bitvec.runtime.predict.cpu.few_rows import helpers
+from bitvec.runtime.predict.cpu.few_rows import waiting_threads
 from bitvec.runtime.predict.cpu.few_rows.builtin import add_way, builtin
 from bitvec.runtime.predict.cpu.few_rows.call_header import Header, field
 from bitvec.runtime.predict.cpu.few_rows.lone_tree import is_sound, run_blocks
@@ -209,7 +209,9 @@ class Call:
             step, width = self._dtype.itemsize if self._is_typed else 1, self._width or 0
             answers = address_of(out), width, max(width, 1) * self._dtype.itemsize, step
             rows = address, header, address_of(X), X.shape[1], X.itemsize
-            served = helpers.run((*rows, *answers, n_rows, part, -(-n_rows // part)), n_threads)
+            served = waiting_threads.run(
+                (*rows, *answers, n_rows, part, -(-n_rows // part)), n_threads
+            )
         if served is not None:
             return served
         return run(X, header, out if self._is_typed else out.view(np.uint8)) == n_rows

@@ -18,17 +18,14 @@ from numba import carray
 
 from bitvec.core.links import INVERSE, SLOPE
 from bitvec.core.output import Output, PostTransform, SoftmaxSum
-from bitvec.core.transforms import LEAST_EXP, TABLE_SIZE
 from bitvec.runtime.predict.cpu import exponentials, numpy_loops
 from bitvec.runtime.predict.cpu.compiling import by_address, inner
 from bitvec.runtime.predict.cpu.exponentials import (
     EXP_TABLE,
     LARGEST,
-    c_exp_of,
-    steps_and_rest,
-    table_exp_of,
 )
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
+from bitvec.runtime.predict.cpu.few_rows.link_parts import c_exp, fill_exp, is_finite, parameter_of
 from bitvec.runtime.predict.cpu.kernel_arrays import (
     c_call,
     load_float64,
@@ -107,60 +104,10 @@ def linked(function, header, n_rows, scores, step, out, out_step):
     return True
 
 
-@inner
-def _is_finite(scores, n, zero):
-    values, n_others = carray(pointer(scores), (n,), type(zero)), 0
-    for k in range(n):
-        n_others += int(not abs(values[k]) < np.inf)
-    return n_others == 0
-
-
-@inner
-def _parameter(header, zero):
-    return type(zero)(load_float64(field(header, "parameter")))
-
-
-@inner
-def _c_exp(x, header):
-    return c_exp_of(x, field(header, "expf"), field(header, "exp"))
-
-
-@inner
-def _fill_exp(header, x, out, n_rows, width, zero):
-    """Fill `out` with exp as the source has it, of rows of numbers that stand elsewhere."""
-    table, n = field(header, "exp_table"), n_rows * width
-    if table:
-        # Of arrays, and loop by loop, so that LLVM makes vectors of what it can.
-        values = carray(pointer(x), (n,), type(zero))
-        exps = carray(pointer(out), (n,), type(zero))
-        entries = carray(pointer(table), (TABLE_SIZE,), np.float64)
-        room = room_on_stack(12 * n)
-        steps = carray(pointer(room), (n,), np.int32)
-        rests = carray(pointer(room + 4 * n), (n,), np.float64)
-        n_least = 0
-        for k in range(n):
-            value = np.float64(values[k])
-            n_least += int(value <= LEAST_EXP)
-            steps[k], rests[k] = steps_and_rest(value)
-        for k in range(n):
-            entry = entries[np.uint32(steps[k]) & np.uint32(TABLE_SIZE - 1)]
-            exps[k] = table_exp_of(steps[k], rests[k], entry)
-        for row in range(n_rows if n_least else 0):
-            for k in range((row + 1) * width - width % 4, (row + 1) * width):
-                if values[k] <= LEAST_EXP:
-                    exps[k] = 0
-    elif size_of(zero) == 4 or field(header, "takes_c_exp"):
-        for k in range(n):
-            at = size_of(zero) * k
-            store(out + at, _c_exp(load_like(x + at, zero), header))
-    else:
-        call_loop(field(header, "exp_loop"), field(header, "exp_data"), n, x, out, zero)
-
-
 @by_address
 def _sigmoid(header, n_rows, scores, out):
     zero, to = zero_of(out), place_of(out)
-    parameter, one = _parameter(header, zero), type(zero)(1)
+    parameter, one = parameter_of(header, zero), type(zero)(1)
     for k in range(n_rows * field(header, "n_outputs")):
         at = size_of(zero) * k
         value = load_like(scores + at, zero) * parameter
@@ -168,7 +115,7 @@ def _sigmoid(header, n_rows, scores, out):
             return 0
         if size_of(zero) == 4:
             value = max(value, type(zero)(-88.7))
-        store(to + at, one / (_c_exp(-value, header) + one))
+        store(to + at, one / (c_exp(-value, header) + one))
     return 1
 
 
@@ -180,7 +127,7 @@ def _logistic(header, n_rows, scores, out):
         value = np.float32(load_like(scores + at, zero))
         if not abs(value) < np.inf:
             return 0
-        above = one / (one + _c_exp(-abs(value), header))
+        above = one / (one + c_exp(-abs(value), header))
         store(to + at, type(zero)(one - above if value < 0 else above))
     return 1
 
@@ -218,7 +165,7 @@ def _divide(x, out, size, divisor):
 @by_address
 def _softmax(header, n_rows, scores, out):
     zero, to, start = zero_of(out), place_of(out), 0
-    kind, n_outputs, parameter = type(zero), field(header, "n_outputs"), _parameter(header, zero)
+    kind, n_outputs, parameter = type(zero), field(header, "n_outputs"), parameter_of(header, zero)
     room = room_on_stack(2 * size_of(zero) * n_rows * n_outputs)
     x = carray(pointer(scores), (n_rows * n_outputs,), kind)
     result = carray(pointer(to), (n_rows * n_outputs,), kind)
@@ -231,7 +178,7 @@ def _softmax(header, n_rows, scores, out):
         if n_others:
             return 0
         powers = room + size_of(zero) * n_rows * size
-        _fill_exp(header, room, powers, n_rows, size, zero)
+        fill_exp(header, room, powers, n_rows, size, zero)
         exps = carray(pointer(powers), (n_rows * size,), kind)
         for row in range(n_rows):
             own, at = exps[row * size :], row * n_outputs + start
@@ -244,7 +191,7 @@ def _softmax(header, n_rows, scores, out):
 @by_address
 def _softmax_of_halves(header, n_rows, scores, out):
     zero, to, n = zero_of(out), place_of(out), n_rows * field(header, "n_outputs")
-    if not _is_finite(scores, n, zero):
+    if not is_finite(scores, n, zero):
         return 0
     kind, one = type(zero), type(zero)(1)
     room = room_on_stack(2 * size_of(zero) * n)
@@ -252,7 +199,7 @@ def _softmax_of_halves(header, n_rows, scores, out):
     for k in range(n):
         below[k] = -abs(x[k])
     powers = room + size_of(zero) * n
-    _fill_exp(header, room, powers, n, 1, zero)
+    fill_exp(header, room, powers, n, 1, zero)
     exps, result = carray(pointer(powers), (n,), kind), carray(pointer(to), (n,), kind)
     for k in range(n):
         result[k] = (exps[k] if x[k] < 0 else one) / (exps[k] + one)
@@ -264,13 +211,13 @@ def _softmax_unshifted(header, n_rows, scores, out):
     zero, to, start = zero_of(out), place_of(out), 0
     kind, n_outputs = type(zero), field(header, "n_outputs")
     n = n_rows * n_outputs
-    if not _is_finite(scores, n, zero):
+    if not is_finite(scores, n, zero):
         return 0
     x, result = carray(pointer(scores), (n,), kind), carray(pointer(to), (n,), kind)
     for k in range(n):
         if x[k] > LARGEST:
             return 0
-        result[k] = _c_exp(x[k], header)
+        result[k] = c_exp(x[k], header)
     for group in range(field(header, "n_groups_of")):
         size = load_int64(field(header, "n_outputs_of") + 8 * group)
         for row in range(n_rows):
@@ -287,7 +234,7 @@ def _softmax_zero(header, n_rows, scores, out):
     zero, to, start = zero_of(out), place_of(out), 0
     kind, n_outputs, least = type(zero), field(header, "n_outputs"), type(zero)(1e-7)
     n = n_rows * n_outputs
-    if not _is_finite(scores, n, zero):
+    if not is_finite(scores, n, zero):
         return 0
     room = room_on_stack(size_of(zero) * (2 * n_outputs + 2))
     x, result = carray(pointer(scores), (n,), kind), carray(pointer(to), (n,), kind)
@@ -299,7 +246,7 @@ def _softmax_zero(header, n_rows, scores, out):
         for row in range(n_rows):
             own, goal = x[row * n_outputs + start :], result[row * n_outputs + start :]
             below[size] = -_shift(own, below, size, kind(1))[0]
-            _fill_exp(header, room, powers, 1, size + 1, zero)
+            fill_exp(header, room, powers, 1, size + 1, zero)
             for k in range(size):
                 counts = abs(own[k]) > least
                 goal[k] = exps[k] if counts else own[k] * exps[size]
@@ -333,21 +280,21 @@ def _probit(header, n_rows, scores, out):
 @by_address
 def _exponential(header, n_rows, scores, out):
     zero, to, n = zero_of(out), place_of(out), n_rows * field(header, "n_outputs")
-    if not _is_finite(scores, n, zero):
+    if not is_finite(scores, n, zero):
         return 0
     if field(header, "takes_c_exp"):
         for k in range(n):
             if load_like(scores + size_of(zero) * k, zero) > LARGEST:
                 return 0
-    _fill_exp(header, scores, to, n_rows, field(header, "n_outputs"), zero)
+    fill_exp(header, scores, to, n_rows, field(header, "n_outputs"), zero)
     return 1
 
 
 @by_address
 def _power_of_two(header, n_rows, scores, out):
     zero, to, n = zero_of(out), place_of(out), n_rows * field(header, "n_outputs")
-    width, parameter = size_of(zero), _parameter(header, zero)
-    if not _is_finite(scores, n, zero):
+    width, parameter = size_of(zero), parameter_of(header, zero)
+    if not is_finite(scores, n, zero):
         return 0
     spare = room_on_stack(width * (n + 1))
     store(spare, type(zero)(2))
@@ -366,7 +313,7 @@ def _softplus(header, n_rows, scores, out):
         x = load_like(scores + width * k, zero)
         if not abs(x) < np.inf or x > LARGEST:
             return 0
-        store(spare + width * k, _c_exp(x, header))
+        store(spare + width * k, c_exp(x, header))
     function, data = field(header, "log1p_loop"), field(header, "log1p_data")
     call_loop(function, data, n, spare, to, zero)
     return 1

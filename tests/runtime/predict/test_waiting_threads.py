@@ -13,7 +13,7 @@ from bitvec.core import reference, transforms
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
 from bitvec.runtime.predict import threads
-from bitvec.runtime.predict.cpu.few_rows import calls, helpers
+from bitvec.runtime.predict.cpu.few_rows import calls, waiting_threads
 from bitvec.runtime.predict.predictor import compile
 
 N_ROWS = 5000
@@ -37,8 +37,8 @@ def pool(monkeypatch):
     """Helpers as on four cores, for however little work."""
     monkeypatch.setattr(threads, "available_cores", lambda: 4)
     monkeypatch.setattr(calls, "THREAD", 1)
-    made = helpers._Pool()
-    monkeypatch.setattr(helpers, "_pool", made)
+    made = waiting_threads._Pool()
+    monkeypatch.setattr(waiting_threads, "_pool", made)
     yield made
     made.stop()
     for helper in made._helpers:
@@ -104,7 +104,7 @@ def test_rows_that_are_left_to_the_reference_are_answered_by_it(pool):
 def test_a_helper_that_takes_subnormal_numbers_for_zero_is_replaced(pool, monkeypatch):
     predictor = compile(FORESTS["a forest"], engine="numba", n_jobs=2)
     expected = reference.raw(FORESTS["a forest"], X)
-    number = pool._memory[helpers.SUBNORMALS :][:8].view(np.float64)
+    number = pool._memory[waiting_threads.SUBNORMALS :][:8].view(np.float64)
     number[0] = 0.0  # as such a thread sees it
     assert np.array_equal(predictor.raw(X), expected)
     (first,) = pool._helpers
