@@ -19,6 +19,8 @@ from bitvec.core.city_hash import category_hash, whole_number
 from bitvec.core.inputs import Inputs, Label
 from bitvec.errors import InputError
 
+MOST_FOUND: Final = 1 << 12
+"""Values beside its labels of which a book, which outlives a table, remembers what they are."""
 _SHOWN: Final = 5
 
 
@@ -91,16 +93,19 @@ class CodeBook:
             If the value is of a kind that the column `name` can hold no category of.
         """
         key = value, type(value)  # True == 1
-        if key not in self._found:  # most values recur, and a hash takes a while
-            self._found[key] = self._find(value, name)
-            if self._found[key] is None and self.refuses_unseen:
-                raise InputError(
-                    f"{name} of `X` must hold categories of the forest ({listed(self.labels)}), "
-                    f"got {value!r}: the source library would refuse it or take it for another; "
-                    "to have it go where each node sends an unknown category, set "
-                    "`forest.inputs.refuses_unseen` to False with dataclasses.replace."
-                )
-        return self._found[key]
+        code = self._found.get(key, np.nan)  # most values recur, and a hash takes a while
+        if code != code:
+            code = self._find(value, name)
+            if len(self._found) < MOST_FOUND + len(self.labels):
+                self._found[key] = code
+        if code is None and self.refuses_unseen:
+            raise InputError(
+                f"{name} of `X` must hold categories of the forest ({listed(self.labels)}), "
+                f"got {value!r}: the source library would refuse it or take it for another; "
+                "to have it go where each node sends an unknown category, set "
+                "`forest.inputs.refuses_unseen` to False with dataclasses.replace."
+            )
+        return code
 
     def holds(self, text: str) -> bool:
         """Return whether a text is one of the categories."""

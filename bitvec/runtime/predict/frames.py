@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import FLOATS, Array
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
 from bitvec.runtime.predict.code_books import listed
@@ -19,8 +20,9 @@ from bitvec.runtime.predict.native_columns import (
     labels_of,
     numbers_of,
     rows_of,
+    values_of,
 )
-from bitvec.runtime.predict.table_columns import Column, column, outside_stacklevel
+from bitvec.runtime.predict.table_columns import FEW, Column, Same, outside_stacklevel
 
 _DISTINCT = "`X` must have distinct column names: rename them."
 
@@ -73,18 +75,53 @@ def open_frame(X: Any) -> tuple[Any, list[Any]] | None:
     return None if frame is None else (frame, frame.columns)
 
 
-def column_places(labels: Iterable[Any], inputs: Inputs) -> Sequence[int]:
-    """Return where the columns stand that the forest reads: by name, where it has names."""
-    names = [_name(label) for label in labels]
-    return (
-        range(len(names)) if inputs.feature_names is None else _by_name(names, inputs.feature_names)
-    )
+class NamedColumns(NamedTuple):
+    """The columns of a data frame that a forest reads.
+
+    Parameters
+    ----------
+    places : sequence of int
+        Where each of the forest's columns stands: by name, where it has names.
+    names : list of str
+        What messages call them.
+    extra : list of str
+        Columns that the forest does not read.
+    """
+
+    places: Sequence[int]
+    names: list[str]
+    extra: list[str]
 
 
-def columns_at(labels: Sequence[Any], places: Sequence[int], inputs: Inputs) -> list[Column]:
-    """Return the columns at these places, with the forest's code books."""
-    names = [_name(labels[place]) for place in places]
-    return [column(inputs, at, f"column {name!r}") for at, name in enumerate(names)]
+def columns_of(labels: Sequence[Any], inputs: Inputs) -> NamedColumns:
+    """Return the columns that a forest reads among those of some labels; warn of others.
+
+    Raises
+    ------
+    InputError
+        If one is missing, or names are not distinct.
+    """
+    find = _found_before if {*map(type, labels)} <= {str} else _find  # True == 1
+    found = find(tuple(labels), Same(inputs))
+    if found.extra:
+        warnings.warn(
+            f"`X` has columns that the forest does not read: {listed(found.extra)}.",
+            UserWarning,
+            stacklevel=outside_stacklevel(),
+        )
+    return found
+
+
+def _find(labels: tuple[Any, ...], of: Same) -> NamedColumns:
+    names, wanted = [*map(_name, labels)], of.inputs.feature_names
+    places: Sequence[int] = range(len(names))
+    extra: list[str] = []
+    if wanted is not None:
+        places, extra = _by_name(names, wanted)
+    return NamedColumns(places, [f"column {names[place]!r}" for place in places], extra)
+
+
+_found_before = lru_cache(maxsize=FEW)(_find)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +153,13 @@ class FrameTable:
         return len(self.X)
 
     def read(self, part: slice) -> Array:
-        """Return some rows, F-ordered."""
+        """Return some rows: F-ordered, or as its library holds them where all are numbers."""
         X = self.X if part == slice(0, self.n_rows) else rows_of(self.X, part)
+        if all(own.reads_numbers for own in self.columns):
+            values = values_of(X, self.places)
+            if values is not None:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    return values if values.dtype in FLOATS else values.astype(self.dtype)
         # One row of the result per column: columns are written at once, and its transpose is
         # F-ordered.
         result = np.empty((len(self.places), len(X)), self.dtype)
@@ -154,8 +196,8 @@ def _name(label: Any) -> str:
     return " ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
-def _by_name(names: list[str], wanted: tuple[str, ...]) -> Sequence[int]:
-    """Return where the wanted columns stand."""
+def _by_name(names: list[str], wanted: tuple[str, ...]) -> tuple[Sequence[int], list[str]]:
+    """Return where the wanted columns stand, and those that are not wanted."""
     require_distinct(names)
     place = {name: at for at, name in enumerate(names)}
     missing = [name for name in wanted if name not in place]
@@ -165,11 +207,4 @@ def _by_name(names: list[str], wanted: tuple[str, ...]) -> Sequence[int]:
             f"{listed(missing)}: add or rename them, or pass an array in the training order."
         )
     needed = set(wanted)
-    extra = [name for name in names if name not in needed]
-    if extra:
-        warnings.warn(
-            f"`X` has columns that the forest does not read: {listed(extra)}.",
-            UserWarning,
-            stacklevel=outside_stacklevel(),
-        )
-    return [place[name] for name in wanted]
+    return [place[name] for name in wanted], [name for name in names if name not in needed]

@@ -6,9 +6,10 @@ import math
 import numbers
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ from bitvec.runtime.predict.distinct_values import distinct
 
 FEW = 16
 """Rows up to which cells are looked up one by one."""
+SPREAD = 64
+"""Places that are all looked up rather than searched for those that occur."""
 
 
 class Texts(NamedTuple):
@@ -84,14 +87,20 @@ class Column:
         if place.dtype == np.uint64:  # which not every NumPy takes for places
             place = place.astype(np.int64)
         if 0 < texts.size <= 4 * place.size:
-            number = np.array([*map(code_of, texts.every()), np.nan], out.dtype)
+            codes = [*map(code_of, texts.every()), math.nan]
+            number = np.array(codes, out.dtype)
         else:
-            known = place if place.dtype.kind == "u" else place[place >= 0]
-            occur = np.flatnonzero(np.bincount(known))
-            number = np.full(occur.max(initial=-1) + 2, np.nan, out.dtype)
-            number[occur] = [code_of(texts.at(at)) for at in occur.tolist()]
+            first = int(place.view(f"u{place.itemsize}").min())  # as which -1 is the greatest
+            last = int(place.max())
+            occur: Any = range(first, last + 1)
+            if len(occur) > SPREAD:
+                known = place if place.dtype.kind == "u" else place[place >= 0]
+                occur = np.flatnonzero(np.bincount(known)).tolist()
+            codes = [code_of(texts.at(at)) for at in occur]
+            number = np.full(last + 2, np.nan, out.dtype)
+            number[slice(first, last + 1) if type(occur) is range else occur] = codes
         np.take(number, place, out=out, mode="wrap")
-        return not (np.isinf(number).any() and np.isinf(out).any())
+        return math.inf not in codes or not np.isinf(out).any()
 
     def fill_texts(self, cells: list[Any], out: Array) -> bool:
         """Fill `out` with the codes of texts, of which None is null, as `fill_codes` does."""
@@ -210,11 +219,42 @@ def _numbers(series: Any) -> Array:
     return np.asarray(series.to_numpy())
 
 
-def column(inputs: Inputs, at: int, name: str) -> Column:
-    """Return the column that the forest reads at a place."""
-    if at in inputs.whole_numbers:
-        return Column(name, WholeNumbers(at in inputs.decimals))
-    return Column(name, book_of(inputs, at), inputs.domains[at] if inputs.domains else None)
+def columns(inputs: Inputs, names: Sequence[str]) -> list[Column]:
+    """Return the columns that a forest reads, in its order, by the names of messages."""
+    read = _books_and_domains(Same(inputs))
+    return [
+        # Hashes of all that was ever met are not kept.
+        Column(name, Hashes() if book is Hashes else book, domain)
+        for name, (book, domain) in zip(names, read, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Same:
+    """Inputs that equal only themselves: to compare books takes longer than to read few rows."""
+
+    inputs: Inputs
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.inputs is self.inputs
+
+    def __hash__(self) -> int:
+        return id(self.inputs)
+
+
+@lru_cache(maxsize=FEW)
+def _books_and_domains(of: Same) -> list[tuple[Any, Domain | None]]:
+    inputs = of.inputs
+    found: list[tuple[Any, Domain | None]] = []
+    for at in range(inputs.n_features):
+        domain = inputs.domains[at] if inputs.domains else None
+        if at in inputs.category_hashes:
+            found.append((Hashes, domain))
+        elif at in inputs.whole_numbers:
+            found.append((WholeNumbers(at in inputs.decimals), None))
+        else:
+            found.append((book_of(inputs, at), domain))
+    return found
 
 
 def outside_stacklevel() -> int:

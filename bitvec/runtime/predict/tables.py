@@ -35,13 +35,8 @@ from bitvec.core.arrays import FLOATS, Array, is_masked
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
 from bitvec.runtime.predict.declared_dtypes import require_array, require_dense
-from bitvec.runtime.predict.frames import (
-    FrameTable,
-    column_places,
-    columns_at,
-    open_frame,
-)
-from bitvec.runtime.predict.table_columns import Column, column, outside_stacklevel
+from bitvec.runtime.predict.frames import FrameTable, columns_of, open_frame
+from bitvec.runtime.predict.table_columns import Column, columns, outside_stacklevel
 
 LEAST_HASH = 1 << 16
 """One hash of 32 bits in 33,000 is below."""
@@ -108,9 +103,9 @@ def open_table(X: Any, inputs: Inputs, dtype: np.dtype) -> Table:
         opened = open_frame(X)
         if opened is not None:
             frame, labels = opened
-            places = column_places(labels, inputs)
-            _require_shape((len(frame), len(places)), inputs)
-            return FrameTable(frame, places, columns_at(labels, places, inputs), dtype)
+            named = columns_of(labels, inputs)
+            _require_shape((len(frame), len(named.places)), inputs)
+            return FrameTable(frame, named.places, columns(inputs, named.names), dtype)
     if inputs.category_hashes and isinstance(X, Sequence):
         X = _array_of_objects(X)
     return _array(_as_array(X), inputs, dtype)
@@ -314,8 +309,8 @@ def _array(X: Array, inputs: Inputs, dtype: np.dtype) -> Table:
         X = X.astype(object)
     require_array(X, inputs)
     if X.dtype.kind in "OUS":
-        found = [column(inputs, at, f"column {at}") for at in range(inputs.n_features)]
-        return _Objects(X, found, dtype)
+        names = [f"column {at}" for at in range(inputs.n_features)]
+        return _Objects(X, columns(inputs, names), dtype)
     _require_numbers(X.dtype)
     if is_masked(X):
         return _Numbers(X, dtype)

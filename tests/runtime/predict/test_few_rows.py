@@ -460,6 +460,28 @@ def test_arrays_of_floats_of_any_form_take_the_call(model, form, dtype, n_rows):
         same(out, expected)
 
 
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "unaligned"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_batches_of_any_form_take_the_call(form, dtype, n_jobs):
+    marks = {"refuses_missing": True, "refuses_infinite": True}
+    source = Source("sklearn", "1.9.1", "RandomForestClassifier", metadata=marks)
+    forest = grown(19, 30, 6, post_transform=PostTransform.SIGMOID, classes=CLASSES)
+    forest = replace(forest, source=source)
+    n_rows = 6100  # several blocks and threads, and a block that is not full
+    X = np.random.default_rng(3).normal(size=(n_rows, 6)).astype(dtype)
+    predictor = compile(forest, engine="numba", n_jobs=n_jobs)
+    reference = compile(forest, engine="reference")
+    for verb in ("raw", "predict", "predict_proba"):
+        expected = getattr(reference, verb)(X)
+        same(predictor._few[verb](FORMS[form](X)), expected)
+    for refused in (np.nan, np.inf):
+        for row, column in ((0, 5), (4095, 2), (n_rows - 1, 0)):
+            bad = X.copy()
+            bad[row, column] = refused
+            assert predictor._few_raw(FORMS[form](bad)) is None
+
+
 OTHERS = {
     "no rows": np.ones((0, 6)),
     "a list": [[1.0] * 6],
@@ -467,7 +489,7 @@ OTHERS = {
     "half floats": np.ones((1, 6), "f2"),
     "another byte order": np.ones((1, 6), np.dtype(float).newbyteorder()),
     "masked": np.ma.masked_array(np.ones((1, 6))),
-    "many columns side by side": np.asfortranarray(np.ones((5000, 6))),
+    "many that are not aligned": FORMS["unaligned"](np.ones((5000, 6))),
 }
 
 

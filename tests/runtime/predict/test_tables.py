@@ -19,9 +19,9 @@ from bitvec.core.city_hash import category_hash
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError, InvalidForestError
 from bitvec.runtime.predict.code_books import CodeBook
-from bitvec.runtime.predict.frames import FrameTable, as_frame, columns_at
+from bitvec.runtime.predict.frames import FrameTable, as_frame
 from bitvec.runtime.predict.native_columns import fill_columns, rows_of
-from bitvec.runtime.predict.table_columns import Column
+from bitvec.runtime.predict.table_columns import Column, columns
 from bitvec.runtime.predict.tables import open_table, rows
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -198,15 +198,15 @@ def test_floats_of_arrow_in_chunks_are_read_as_narwhals_reads_them(n_rows, dtype
     values = rng.choice([np.nan, -np.inf, 1e300, -0.0, 0.1, 2**-149, 16777217], (n_rows, 3))
     with np.errstate(over="ignore"):
         narrow = values[:, 1].astype(np.float32)
-    columns = dict(zip("abc", [values[:, 0], narrow, values[:, 2]], strict=True))
-    whole = pa.table(columns)
+    by_name = dict(zip("abc", [values[:, 0], narrow, values[:, 2]], strict=True))
+    whole = pa.table(by_name)
     cuts = [0, 0, n_rows // 3, n_rows // 2, n_rows]
     parts = [whole.slice(at, end - at) for at, end in itertools.pairwise(cuts)]
     X = pa.concat_tables(parts).select(["c", "b", "a"])
     table = open_table(X, NAMED, dtype)
     assert table.X is X
     places = [2, 1, 0]
-    slow = FrameTable(as_frame(X), places, columns_at("cba", places, NAMED), dtype)
+    slow = FrameTable(as_frame(X), places, columns(NAMED, [*"abc"]), dtype)
     for part in (slice(0, n_rows), slice(n_rows // 4, n_rows - n_rows // 5), slice(n_rows, n_rows)):
         got, expected = table.read(part), slow.read(part)
         assert got.dtype == expected.dtype == dtype
@@ -215,6 +215,36 @@ def test_floats_of_arrow_in_chunks_are_read_as_narwhals_reads_them(n_rows, dtype
     if n_rows:
         out = np.from_dlpack(X.column(0).chunk(3))
         assert any(np.may_share_memory(out, held) for held in table.memory())
+
+
+@pytest.mark.parametrize("order", ["abc", "cab"])
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", "i8", "u1"])
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_a_pandas_frame_of_one_dtype_is_read_as_narwhals_reads_it(kind, order, dtype):
+    pd = pytest.importorskip("pandas")
+    with np.errstate(over="ignore"):
+        held = np.array([[1, 2**53 + 1, -3], [0, 16777217, 5], [7, 8, 9]]).astype(kind)
+    X = pd.DataFrame(held, columns=[*order])
+    table, places = open_table(X, NAMED, dtype), [order.index(name) for name in "abc"]
+    slow = FrameTable(as_frame(X), places, columns(NAMED, [*"abc"]), dtype)
+    for part in (slice(0, 3), slice(1, 2), slice(3, 3)):
+        with np.errstate(over="ignore"):
+            got = table.read(part).astype(dtype, copy=False)
+        assert got.tobytes("C") == slow.read(part).tobytes("C")
+    is_view = kind in ("f4", "f8") and order == "abc"
+    assert np.shares_memory(table.read(slice(0, 3)), X.to_numpy()) == is_view
+
+
+def test_books_are_kept_for_their_inputs_alone():
+    frame, one = {"a": ["x", "y"]}, Inputs(1, ("a",), (("x", "y"),))
+    other = Inputs(1, ("a",), (("y", "x"),))
+    for _ in range(2):
+        exact(rows(pandas_frame(frame), one, F32), [[0], [1]], F32)
+        exact(rows(pandas_frame(frame), other, F32), [[1], [0]], F32)
+    truth = Inputs(1, ("a",), ((True, False),), refuses_unseen=True)
+    for _ in range(2):  # what was refused once is refused again
+        with pytest.raises(InputError, match="must hold categories"):
+            rows(pandas_frame({"a": ["x", None]}), truth, F32)
 
 
 def _of_all_kinds(n_rows: int, *, nulls: bool) -> dict[str, list[object]]:

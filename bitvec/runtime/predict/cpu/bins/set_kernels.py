@@ -19,8 +19,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from bitvec.runtime.predict.cpu.bins.windows import fill_line
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, int64s, kernel
-from bitvec.runtime.predict.cpu.kernel_arrays import load_float32, load_float64, pointer
+from bitvec.runtime.predict.cpu.kernel_arrays import pointer
 from bitvec.runtime.predict.cpu.keys import key_of_bits
 from bitvec.runtime.predict.cpu.target import features, has_byte_shuffle, vectors
 from bitvec.runtime.predict.cpu.vectors import (
@@ -206,16 +207,6 @@ def _by_words(builder, codes, n, table, last, target):
 
 
 @inner
-def _gather(x, stride, n, wide, values):
-    if wide:
-        for k in range(n):
-            values[k] = load_float64(x + k * stride)
-    else:
-        for k in range(n):
-            values[k] = load_float32(x + k * stride)
-
-
-@inner
 def _index_slots(slots, index, bits):
     """Fill `index` and `bits` with the byte and the bit of each slot."""
     for k in range(slots.size):
@@ -251,7 +242,7 @@ def fill_sets(wide: bool, narrow: bool) -> Kernel:
             x_block = x + block * room * row_stride
             for c in range(columns.shape[0]):
                 column = columns[c]
-                _gather(x_block + column.column * column_stride, row_stride, n, wide, values)
+                fill_line(x_block + column.column * column_stride, row_stride, 0, n, wide, values)
                 is_exact, other = column.is_exact != 0, np.int32(column.other)
                 first, beyond = key_type(column.first), key_type(column.beyond)
                 missing_first = key_type(column.missing_first)

@@ -94,17 +94,31 @@ _transpose_few_float64 = _make_transpose(wide=True, masked=True)
 
 
 @inner
+def fill_line(x, stride, first, n, wide, line):
+    """Copy values [first, n) of a column: by vectors where they lie side by side."""
+    kind = type(line[0])
+    if wide:
+        if stride == 8:
+            for k in range(first, n):
+                line[k] = kind(load_float64(x + k * 8))
+        else:
+            for k in range(first, n):
+                line[k] = kind(load_float64(x + k * stride))
+    elif stride == 4:
+        for k in range(first, n):
+            line[k] = load_float32(x + k * 4)
+    else:
+        for k in range(first, n):
+            line[k] = load_float32(x + k * stride)
+
+
+@inner
 def _gather(x, row_stride, column_stride, first, n, width, wide, values, room):
     """Copy rows [first, n) of a window of columns into float32 lines of `room`: any strides."""
     for column in range(width):
         start = x + column * column_stride
         line = values[column * room : column * room + n]
-        if wide:
-            for k in range(first, n):
-                line[k] = np.float32(load_float64(start + k * row_stride))
-        else:
-            for k in range(first, n):
-                line[k] = load_float32(start + k * row_stride)
+        fill_line(start, row_stride, first, n, wide, line)
 
 
 @inner

@@ -140,7 +140,7 @@ def _answer_rows(header, batch, out):
 
 @kernel
 def run_batch(X, header, out):
-    """Fill the answers to the rows of X, C-contiguous; return how many rows are served."""
+    """Fill the answers to the rows of X, of any strides; return how many rows are served."""
     n_rows = X.shape[0]
     if X.shape[1] != field(header, "n_features"):
         return -1
@@ -153,10 +153,10 @@ def run_batch(X, header, out):
     sums = scratch(n_blocks * room * field(header, "n_sums") * field(header, "sum_bytes"))
     n_scores = min(n_rows, most) * field(header, "n_outputs") if field(header, "link") else 0
     scores = scratch(n_scores * field(header, "sum_bytes"))
-    step, out_bytes = X.shape[1] * X.itemsize, field(header, "out_bytes")
+    step, out_bytes = X.strides[0], field(header, "out_bytes")
     place, served = room_on_stack(8 * 9), 0
     batch = int64s(place, 9)
-    batch[2], batch[3], batch[6] = step, X.itemsize, binned.ctypes.data
+    batch[2], batch[3], batch[6] = step, X.strides[1], binned.ctypes.data
     batch[7], batch[8] = sums.ctypes.data, scores.ctypes.data
     while served < n_rows:
         n = min(most, n_rows - served)

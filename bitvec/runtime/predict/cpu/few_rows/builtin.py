@@ -96,7 +96,8 @@ def _run(state, way, X):
         return no
     x, out, row_bytes = load_int64(X + DATA), load_int64(made + DATA), max(width, 1) * size
     kernel, header = _int64(way, KERNEL), _int64(way, HEADER)
-    served = rows_answered(kernel, header, x, n, columns, itemsize, out, width, row_bytes, step)
+    strides = columns * itemsize, itemsize
+    served = rows_answered(kernel, header, x, n, columns, *strides, out, width, row_bytes, step)
     if served == n:
         return made
     c_call(_int64(state, FREE), (made,))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numba import from_dtype, int64, types
@@ -50,7 +50,7 @@ def run(X, header, out):
     """Fill the answers to the rows of X, C-contiguous; return how many rows are served."""
     if X.shape[1] != field(header, "n_features"):
         return -1
-    row, step = np.int64(X.ctypes.data), X.shape[1] * X.itemsize
+    row, step = np.int64(X.ctypes.data), X.strides[0]
     to, out_bytes = np.int64(out.ctypes.data), field(header, "out_bytes")
     find, answer = field(header, "find"), field(header, "answer")
     at_once, room_bytes = field(header, "rows_at_once"), field(header, "room_bytes")
@@ -105,6 +105,8 @@ class Call:
         Of a core, for a row.
     run : Kernel, optional
         Takes X, the address of the header and the answers to fill, and returns how many it served.
+    strided : bool, optional
+        Whether it takes X of any strides, and else one that is C-contiguous.
     then : Call, optional
         Answers more rows than this one does.
     """
@@ -121,6 +123,7 @@ class Call:
         "_most_at_once",
         "_most_of",
         "_n_threads",
+        "_needs",
         "_run",
         "_then",
         "_ways",
@@ -137,9 +140,12 @@ class Call:
         cycles: float,
         run: Kernel = run,
         then: Call | None = None,
+        *,
+        strided: bool = False,
     ) -> None:
         self._make, self._most_of, self._width, self._dtype = header_of, most_of, width, dtype
         self._n_threads, self._run, self._then = n_threads, run, then
+        self._needs: Literal["ALIGNED", "CARRAY"] = "ALIGNED" if strided else "CARRAY"
         self._most_at_once = max(STEP, int(AT_ONCE * n_threads / cycles))
         self._alone = self._most_at_once if n_threads == 1 else int(THREAD / cycles)
         self._headers: list[Header] = []
@@ -169,7 +175,7 @@ class Call:
             return None if self._then is None else self._then.answer(X)
         if not header:
             return None
-        if not X.flags.carray:
+        if not X.flags[self._needs]:
             if n_rows > CONTIGUOUS:
                 return None
             X = array(X, order="C")
@@ -183,12 +189,12 @@ class Call:
     def fill(self, X: Array, out: Array) -> bool:
         """Fill the answers to X; return whether all rows are served."""
         fits = out.dtype == self._dtype and out.size == len(X) * (self._width or 1)
-        if not (len(X) and fits and X.flags.carray and out.flags.carray):
+        if not (len(X) and fits and out.flags.carray):
             return False
         _, header, most = self._ways.get(X.dtype) or self._prepare(X.dtype, len(X))
         if len(X) > most:
             return self._then is not None and self._then.fill(X, out)
-        return header != 0 and self._run_in_turns(X, header, out)
+        return header != 0 and X.flags[self._needs] and self._run_in_turns(X, header, out)
 
     def _run_in_turns(self, X: Array, header: int, out: Array) -> bool:
         """Fill the answers, between which an interrupt is heard; return whether all are served."""
@@ -208,7 +214,7 @@ class Call:
         if part < n_rows > self._alone and n_threads > 1:
             step, width = self._dtype.itemsize if self._is_typed else 1, self._width or 0
             answers = address_of(out), width, max(width, 1) * self._dtype.itemsize, step
-            rows = address, header, address_of(X), X.shape[1], X.itemsize
+            rows = address, header, address_of(X), X.shape[1], *X.strides
             served = waiting_threads.run(
                 (*rows, *answers, n_rows, part, -(-n_rows // part)), n_threads
             )
@@ -240,8 +246,8 @@ class Call:
         kind = self._dtype if self._is_typed else np.dtype(np.uint8)
         n_axes = 1 if self._width is None else 2
         # `numba.typeof` of an array imports `numpy.ma`, which takes as long as all the rest here.
-        X, out = (types.Array(from_dtype(each), n, "C") for n, each in ((2, dtype), (n_axes, kind)))
-        signature = (X, int64, out)
+        X = types.Array(from_dtype(dtype), 2, "A" if self._needs == "ALIGNED" else "C")
+        signature = X, int64, types.Array(from_dtype(kind), n_axes, "C")
         return self._kernels.setdefault(dtype, self._run.version(signature))
 
 

@@ -145,7 +145,9 @@ class FewRows:
 
         kind, n_threads = (answer.width, answer.dtype), self._n_threads if most == EVERY else 1
         cycles = max(chosen.cycles, 1.0)
-        return Call(header_of, lambda dtype: most, *kind, n_threads, cycles, run_batch, then)
+        return Call(
+            header_of, lambda dtype: most, *kind, n_threads, cycles, run_batch, then, strided=True
+        )
 
     def info(self) -> dict[str, Any]:
         """Return how few rows of float32 are run, and up to how many."""

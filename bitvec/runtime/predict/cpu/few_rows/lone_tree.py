@@ -20,6 +20,7 @@ from bitvec.runtime.predict.cpu.kernel_arrays import (
     load_int32,
     pointer,
     room_on_stack,
+    size_of,
     store,
 )
 from bitvec.runtime.predict.cpu.traversal.single import LANES
@@ -94,17 +95,34 @@ def _is_beyond(typing_context, start, n, largest):
 
 
 @inner
-def is_sound(X, first, last, largest):
-    """Return whether all values of some rows are less than the largest."""
-    n = (last - first) * X.shape[1]
+def _are_sound(start, n, largest):
+    """Return whether n numbers that lie side by side are less than the largest."""
     whole = n // AT_ONCE * AT_ONCE
-    start = np.int64(X.ctypes.data) + first * X.shape[1] * X.itemsize
     if _is_beyond(start, whole, largest):
         return False
-    values = carray(pointer(start), (n,), X.dtype)
+    values = carray(pointer(start), (n,), type(largest))
     sound = True
     for k in range(whole, n):
         sound &= abs(values[k]) < largest
+    return sound
+
+
+@inner
+def is_sound(X, first, last, largest):
+    """Return whether all values of some rows, of any strides, are less than the largest."""
+    start, size = np.int64(X.ctypes.data) + first * X.strides[0], size_of(largest)
+    n, columns = last - first, X.shape[1]
+    if X.strides[1] == size and X.strides[0] == size * columns:
+        return _are_sound(start, n * columns, largest)
+    if X.strides[0] == size:
+        for column in range(columns):
+            if not _are_sound(start + column * X.strides[1], n, largest):
+                return False
+        return True
+    sound = True
+    for i in range(first, last):
+        for column in range(columns):
+            sound &= abs(X[i, column]) < largest
     return sound
 
 
@@ -134,7 +152,7 @@ def _copy(typing_context, source, to, n_bytes):
 @inner
 def run_blocks(X, header, out, largest):
     """Fill the answers to rows of a lone tree, block by block; return how many are served."""
-    row, step = np.int64(X.ctypes.data), X.shape[1] * X.itemsize
+    row, step = np.int64(X.ctypes.data), X.strides[0]
     to, out_bytes = np.int64(out.ctypes.data), field(header, "out_bytes")
     find, answers = field(header, "find_rows"), field(header, "answers")
     finite = field(header, "finite")

@@ -45,13 +45,14 @@ LEFT, SEATS, DONE, SERVED, STOP, SUBNORMALS, JOB = range(0, 7 * CACHE_LINE, CACH
 that are done, those of which all rows are served, whether helpers are to end, a subnormal number,
 and the numbers of a call. Several threads write the first four, each of which has its own line."""
 FIELDS = (
-    "kernel", "header", "x", "columns", "itemsize", "out", "width", "row_bytes", "step",
-    "n_rows", "block", "n_parts",
+    "kernel", "header", "x", "columns", "row_stride", "column_stride", "out", "width",
+    "row_bytes", "step", "n_rows", "block", "n_parts",
 )  # fmt: skip
 """Numbers of a call: what `rows_answered` takes, and the parts of the rows."""
-KERNEL, HEADER, X, COLUMNS, ITEMSIZE, OUT, WIDTH, ROW_BYTES, STEP, N_ROWS, BLOCK, N_PARTS = range(
-    len(FIELDS)
-)
+(
+    KERNEL, HEADER, X, COLUMNS, ROW_STRIDE, COLUMN_STRIDE, OUT, WIDTH,
+    ROW_BYTES, STEP, N_ROWS, BLOCK, N_PARTS,
+) = range(len(FIELDS))  # fmt: skip
 LOOKS: Final = 2000
 """Times that a helper looks for work before it sleeps, which takes about 50 µs."""
 PATIENT: Final = 500
@@ -59,19 +60,24 @@ PATIENT: Final = 500
 
 
 @inner
-def rows_answered(kernel, header, x, n, columns, itemsize, out, width, row_bytes, step):
+def rows_answered(
+    kernel, header, x, n, columns, row_stride, column_stride, out, width, row_bytes, step
+):
     """Run the kernel of a call on n rows at an address; return how many are served.
 
     Parameters
     ----------
     kernel, header : int64
         Addresses of a `compiling.Kernel` of (X, header, out), and of the header.
+    row_stride, column_stride : int64
+        Of X, of which the kernel takes these.
     width, row_bytes, step : int64
         Of the answer to a row: 0 if it has one axis, its bytes, and those of an element.
     """
     no = np.int64(0)
     # Arrays as numba hands them over: owner, parent, numbers, bytes of each, address, shape, steps.
-    rows = (no, no, n * columns, itemsize, x, n, columns, columns * itemsize, itemsize)
+    # Of X the kernel knows the bytes of a number by its dtype.
+    rows = (no, no, n * columns, no, x, n, columns, row_stride, column_stride)
     call = (*rows, header, no, no, n * row_bytes // step, step, out)
     if width:
         return result_of(kernel, (*call, n, row_bytes // step, row_bytes, step))
@@ -92,14 +98,14 @@ def _take(state):
             return
         # Of this call: it does not end, and the next one does not begin, before the part is done.
         block, row_bytes = _number(state, BLOCK), _number(state, ROW_BYTES)
-        columns, itemsize = _number(state, COLUMNS), _number(state, ITEMSIZE)
+        row_stride, column_stride = _number(state, ROW_STRIDE), _number(state, COLUMN_STRIDE)
         first = (_number(state, N_PARTS) - part) * block
         n = min(block, _number(state, N_ROWS) - first)
-        x = _number(state, X) + first * columns * itemsize
+        x = _number(state, X) + first * row_stride
         out = _number(state, OUT) + first * row_bytes
         served = rows_answered(
-            _number(state, KERNEL), _number(state, HEADER), x, n, columns, itemsize,
-            out, _number(state, WIDTH), row_bytes, _number(state, STEP),
+            _number(state, KERNEL), _number(state, HEADER), x, n, _number(state, COLUMNS),
+            row_stride, column_stride, out, _number(state, WIDTH), row_bytes, _number(state, STEP),
         )  # fmt: skip
         added(state + SERVED, np.int64(served == n))
         added(state + DONE, 1)
