@@ -96,6 +96,22 @@ def test_a_damaged_cache_is_compiled_anew_and_replaced(tmp_path, monkeypatch, da
     assert is_from_cache(replaced)
 
 
+def test_what_is_compiled_while_sources_change_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    source, names = tmp_path / "thrice.py", {}
+    source.write_text("def thrice(x):\n    return 3 * x\n")
+    exec(compile(source.read_text(), source, "exec"), names)
+    kernel = compiling.Kernel(names["thrice"])
+    assert kernel(2.0) == 6
+    kept = [*(tmp_path / "cache").rglob("*.nbc")]
+    assert len(kept) == 1
+    source.write_text(source.read_text() + "# of the next version\n")
+    assert kernel(2) == 6
+    source.unlink()
+    assert kernel(np.float32(2)) == 6
+    assert [*(tmp_path / "cache").rglob("*.nbc")] == kept
+
+
 def plus(k: int) -> compiling.Kernel:
     def add(x):
         return x + k

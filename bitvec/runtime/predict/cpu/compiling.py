@@ -4,6 +4,7 @@ numba's cache on disk knows a kernel by the file and the name of its function. I
 functions that the kernel calls, nor the constants that it was compiled with. So a kernel's name
 carries a digest of all sources of this package and its sub-packages, of those of the package that
 the kernel itself stands in, and of the level of vectors: a change in any of them is another name.
+What was compiled while the sources changed, as in an upgrade, is not kept.
 
 `BITVEC_KERNELS` names a folder that holds the kernels instead of numba's own places. Times and
 paths of source files play no part in it, so that it can be made on one machine and copied to others
@@ -80,7 +81,19 @@ HERE = Path(__file__).parent
 
 def digest(package: Path = HERE) -> str:
     """Return what distinguishes these sources, those of a package, and this level of vectors."""
-    return _digest((HERE,) if package.is_relative_to(HERE) else (HERE, package))
+    return _digest(_folders(package))
+
+
+def is_unchanged(package: Path) -> bool:
+    """Return whether the sources on disk are still those of the digest."""
+    try:
+        return _digest.__wrapped__(_folders(package)) == digest(package)
+    except OSError:  # one goes at this moment
+        return False
+
+
+def _folders(package: Path) -> tuple[Path, ...]:
+    return (HERE,) if package.is_relative_to(HERE) else (HERE, package)
 
 
 @cache
@@ -213,8 +226,9 @@ class _KernelCache(FunctionCache):
 
     _impl_class = _Places
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], package: Path) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
+        self._package = package
         self._cache_file = _KeyedFiles(  # type: ignore[no-untyped-call]
             cache_path=self._cache_path,
             filename_base=self._impl.filename_base,
@@ -233,6 +247,8 @@ class _KernelCache(FunctionCache):
         return found
 
     def save_overload(self, signature: Any, data: Any) -> None:
+        if not is_unchanged(self._package):  # parts of it may be made from the sources before
+            return
         try:
             super().save_overload(signature, data)  # type: ignore[no-untyped-call]
         except OSError as error:  # the kernel is compiled, and runs
@@ -254,7 +270,7 @@ def _named(function: Callable[..., Any]) -> FunctionCache | NullCache:
     # temporary directory would do, but the cache is read by unpickling, and others may write
     # there.
     try:
-        return _KernelCache(function)
+        return _KernelCache(function, package)
     except RuntimeError:
         return _NoCache()
 
