@@ -15,6 +15,7 @@ import numba
 import numpy as np
 
 from bitvec.runtime.predict.cpu.bins.bin_search import (
+    LEAST_IN_FLIGHT,
     correct,
     correct_marked,
     search,
@@ -23,8 +24,8 @@ from bitvec.runtime.predict.cpu.bins.bin_search import (
 )
 from bitvec.runtime.predict.cpu.bins.derived_bins import derive
 from bitvec.runtime.predict.cpu.bins.windows import WINDOW, load_window
-from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel, scratch
-from bitvec.runtime.predict.cpu.kernel_arrays import pointer
+from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel
+from bitvec.runtime.predict.cpu.kernel_arrays import pointer, room_on_stack
 from bitvec.runtime.predict.cpu.target import vectors
 
 FIELDS = (
@@ -37,8 +38,8 @@ FIELDS = (
     TREE, SORTED32, SORTED64, N_SORTED, SCALE, LOOKUP, N_LOOKUP,
 ) = range(len(FIELDS))  # fmt: skip
 
-_STEP = 128
-"""Values are searched so many at a time."""
+_STEP = 16 * LEAST_IN_FLIGHT
+"""Values are searched so many at a time, at least."""
 # A constant of the compiled code, and so of its digest.
 _IN_REGISTERS = vectors() == "avx512"
 
@@ -61,11 +62,16 @@ def fill_bins(wide: bool, settle: bool) -> Kernel:
         lookup = numba.carray(pointer(at[LOOKUP]), (at[N_LOOKUP],), np.uint16)
         sorted32 = numba.carray(pointer(at[SORTED32]), (at[N_SORTED],), np.int32)
         sorted64 = int64s(at[SORTED64], at[N_SORTED])
-        values = scratch(4 * WINDOW * room).view(np.float32)
-        buckets = np.empty(room, np.int32)
-        own_bins = scratch(room)
-        wide_bins = scratch(2 * room).view(np.uint16)
-        tied = np.zeros(room // 16 + 16, np.uint16)
+        # On the stack: to ask for memory takes as long as some rows.
+        values = numba.carray(
+            pointer(room_on_stack(np.int64(4 * WINDOW * room))), (WINDOW * room,), np.float32
+        )
+        buckets = numba.carray(pointer(room_on_stack(np.int64(4 * room))), (room,), np.int32)
+        own_bins = numba.carray(pointer(room_on_stack(np.int64(room))), (room,), np.uint8)
+        wide_bins = numba.carray(pointer(room_on_stack(np.int64(2 * room))), (room,), np.uint16)
+        n_marks = room // 16 + 16
+        tied = numba.carray(pointer(room_on_stack(np.int64(2 * n_marks))), (n_marks,), np.uint16)
+        tied[:] = 0
         for block in range((n_rows + room - 1) // room):
             n = min(room, n_rows - block * room)
             searched = (n + _STEP - 1) // _STEP * _STEP

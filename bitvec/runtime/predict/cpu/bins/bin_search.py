@@ -8,6 +8,8 @@ buckets.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
@@ -47,10 +49,14 @@ def _keys(builder, bits, lanes: int):
 
 _IN_FLIGHT = {4: 8, 5: 8, 6: 8, 7: 4, 8: 4}
 """Vectors of 16 values searched in step, by levels: as many as the registers hold."""
+LEAST_IN_FLIGHT = 4
+"""Those of the values that are left."""
 
 
 def _make_search(ties: bool):
     """Make a search of n values among up to 255 thresholds that stand in registers (AVX-512).
+
+    n is a multiple of 64.
 
     The thresholds form a search tree stored level by level: slot 1 is the root, 2i and 2i + 1 are
     the children of i. With `ties`, a bit per value says whether it equals a threshold.
@@ -101,9 +107,8 @@ def _make_search(ties: bool):
                 registers = [
                     load(builder, table, number(64 * k), kind) for k in range((1 << depth) // 16)
                 ]
-                flight = _IN_FLIGHT[depth]
 
-                def body(k, _, depth=depth, registers=registers, flight=flight):
+                def body(k, _, flight, depth=depth, registers=registers):
                     at = [builder.add(k, number(16 * u)) for u in range(flight)]
                     keys = [
                         _keys(
@@ -131,7 +136,12 @@ def _make_search(ties: bool):
                             offset = builder.udiv(at[u], number(8))
                             store(builder, builder.bitcast(equal, I16), tied, offset)
 
-                count(builder, number(0), n, body, step=16 * flight)
+                most = _IN_FLIGHT[depth]
+                whole = builder.and_(n, number(-16 * most))
+                count(builder, number(0), whole, partial(body, flight=most), step=16 * most)
+                if most > LEAST_IN_FLIGHT:
+                    rest = partial(body, flight=LEAST_IN_FLIGHT)
+                    count(builder, whole, n, rest, step=16 * LEAST_IN_FLIGHT)
                 builder.branch(end)
             builder.position_at_end(end)
             return context.get_dummy_value()

@@ -8,19 +8,21 @@ What Python does around a batch takes as long as a hundred rows of a small fores
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from numba import carray
+from numba import carray, types
+from numba.extending import intrinsic
 
-from bitvec.core.output import Output
+from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.bins.binners import BoundBinner
 from bitvec.runtime.predict.cpu.bitvector.binned_trees import BinnedTrees, blocks_of
+from bitvec.runtime.predict.cpu.bitvector.grouped_values import REGISTER
 from bitvec.runtime.predict.cpu.compiling import by_address, inner, int64s, kernel, scratch
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
 from bitvec.runtime.predict.cpu.few_rows.lone_tree import is_sound
 from bitvec.runtime.predict.cpu.few_rows.row_links import linked
-from bitvec.runtime.predict.cpu.few_rows.row_scores import finish
+from bitvec.runtime.predict.cpu.few_rows.row_scores import finish_fields
 from bitvec.runtime.predict.cpu.kernel_arrays import (
     c_call,
     load_float64,
@@ -32,11 +34,13 @@ from bitvec.runtime.predict.cpu.kernel_arrays import (
     zero_of,
 )
 from bitvec.runtime.predict.cpu.protocol import TreeKernel, rows_of_block
+from bitvec.runtime.predict.cpu.vectors import F64, address, count, load, number, vector
+from bitvec.runtime.predict.cpu.vectors import store as store_vector
 
 
-def fields_of(trees: TreeKernel, dtype: np.dtype, output: Output) -> dict[str, Any] | None:
+def fields_of(trees: TreeKernel, dtype: np.dtype, forest: Forest) -> dict[str, Any] | None:
     """Return the fields that a call reads for rows of a dtype, None where it is left to others."""
-    sums = output.dtype
+    output, sums = forest.output, forest.output.dtype
     if not isinstance(trees, BinnedTrees):
         return None
     binners = [binner for binner in trees.binned.binners if isinstance(binner, BoundBinner)]
@@ -46,7 +50,10 @@ def fields_of(trees: TreeKernel, dtype: np.dtype, output: Output) -> dict[str, A
     start = np.zeros(trees.n_sums, sums)
     if output.base_first:
         start[: output.n_outputs] = output.base_score
-    return {
+    finished = finish_fields(forest)
+    for name in ("scale", "base"):  # read a register at a time where sums fill registers
+        finished[name] = np.pad(finished[name], (0, trees.n_sums - output.n_outputs))
+    return finished | {
         "start": start,
         "answer": _answer_rows.address(sums),
         "binners": np.array([(fill.address(8), fields) for fill, fields, _ in bound], np.int64),
@@ -62,6 +69,9 @@ def fields_of(trees: TreeKernel, dtype: np.dtype, output: Output) -> dict[str, A
     }
 
 
+ON_STACK: Final = 1 << 16
+"""Bytes that a call takes from the stack: to ask for them elsewhere takes as long as some rows."""
+
 _blocks_of = inner(blocks_of)
 
 
@@ -69,48 +79,101 @@ _blocks_of = inner(blocks_of)
 def _start(header, sums, n, zero):
     """Fill the sums of n rows with what they begin with."""
     n_sums = field(header, "n_sums")
+    if field(header, "is_by_row"):
+        _start_rows(sums, n_sums, field(header, "start"), n, zero)
+        return
     start = carray(pointer(field(header, "start")), (n_sums,), type(zero))
     filled = carray(pointer(sums), (n * n_sums,), type(zero))
-    # In the order in which they stand: LLVM makes stores apart of loops the other way round.
-    if field(header, "is_by_row"):
+    for k in range(n_sums):
+        value = start[k]
         for row in range(n):
-            for k in range(n_sums):
-                filled[row * n_sums + k] = start[k]
-    else:
-        for k in range(n_sums):
-            value = start[k]
-            for row in range(n):
-                filled[k * n + row] = value
+            filled[k * n + row] = value
+
+
+@intrinsic
+def _start_rows(typing_context, sums, n_sums, start, n_rows, zero):
+    """Fill the sums of rows, which fill registers: few are no loop for LLVM's own vectors."""
+
+    def generate(context, builder, signature, arguments):
+        sums, n_sums, start, n_rows, zero = arguments
+        size = context.get_abi_sizeof(zero.type)
+        row_bytes = builder.mul(n_sums, number(size))
+
+        def fill_row(row, _):
+            to = builder.add(sums, builder.mul(row, row_bytes))
+
+            def fill_some(at, _):
+                value = load(builder, start, at, vector(zero.type, REGISTER // size))
+                store_vector(builder, value, to, at)
+
+            count(builder, number(0), row_bytes, fill_some, step=REGISTER)
+
+        count(builder, number(0), n_rows, fill_row)
+        return context.get_dummy_value()
+
+    return types.void(*[address] * 4, zero), generate
+
+
+@intrinsic
+def _finish_rows(typing_context, sums, n_sums, scale, base, to, n_outputs, n_rows, zero):
+    """Fill raw scores of rows whose sums fill registers, and what stands behind up to `n_sums`."""
+
+    def generate(context, builder, signature, arguments):
+        sums, n_sums, scale, base, to, n_outputs, n_rows, zero = arguments
+        size = context.get_abi_sizeof(zero.type)
+        kind, wide = vector(zero.type, REGISTER // size), vector(F64, REGISTER // size)
+
+        def finish_row(row, _):
+            source = builder.add(sums, builder.mul(builder.mul(row, n_sums), number(size)))
+            goal = builder.add(to, builder.mul(builder.mul(row, n_outputs), number(size)))
+
+            def finish_some(k, _):
+                at = builder.mul(k, number(size))
+                value = load(builder, source, at, kind)
+                value = builder.fmul(value, load(builder, scale, at, kind))
+                more = load(builder, base, builder.mul(k, number(8)), wide)
+                if size == 8:
+                    value = builder.fadd(value, more)
+                else:
+                    value = builder.fadd(builder.fpext(value, wide), more)
+                    value = builder.fptrunc(value, kind)
+                store_vector(builder, value, goal, at)
+
+            count(builder, number(0), n_sums, finish_some, step=REGISTER // size)
+
+        count(builder, number(0), n_rows, finish_row)
+        return context.get_dummy_value()
+
+    return types.void(*[address] * 7, zero), generate
 
 
 @inner
 def _finish(header, sums, n, to, n_rows, zero):
     """Fill raw scores of rows, one row after the other: `bitvec.core.output.Output.finish`."""
-    n_outputs, n_sums, size = field(header, "n_outputs"), field(header, "n_sums"), size_of(zero)
-    kind, is_by_row = type(zero), field(header, "is_by_row")
+    n_outputs, n_sums, kind = field(header, "n_outputs"), field(header, "n_sums"), type(zero)
+    of_row, of_output = (n_sums, 1) if field(header, "is_by_row") else (1, n)
     added = carray(pointer(sums), (n * n_sums,), kind)
     raw = carray(pointer(to), (n_rows * n_outputs,), kind)
-    divisor, scale, base = field(header, "divisor"), field(header, "scale"), field(header, "base")
-    if divisor or scale or not (n_sums == 1 or is_by_row):
-        of_row, of_output = (n_sums, 1) if is_by_row else (1, n)
+    scale = carray(pointer(field(header, "scale")), (n_outputs,), kind)
+    base = carray(pointer(field(header, "base")), (n_outputs,), np.float64)
+    if field(header, "divisor"):
+        divisor = carray(pointer(field(header, "divisor")), (n_outputs,), kind)
         for row in range(n_rows):
             for k in range(n_outputs):
-                raw[row * n_outputs + k] = added[row * of_row + k * of_output]
-            finish(header, to + size * row * n_outputs, zero)
+                added[row * of_row + k * of_output] /= divisor[k]
+    if n_outputs == 1:
+        for row in range(n_rows):
+            raw[row] = kind(np.float64(added[row * of_row] * scale[0]) + base[0])
         return
-    for row in range(n_rows):
-        if base == 0:
-            for k in range(n_outputs):
-                raw[row * n_outputs + k] = added[row * n_sums + k]
-        elif n_sums > 1:
-            first = carray(pointer(base), (n_outputs,), np.float64)
-            for k in range(n_outputs):
-                value = np.float64(added[row * n_sums + k])
-                raw[row * n_outputs + k] = kind(value + first[k])
-    if base and n_sums == 1:
-        only = load_float64(base)
-        for row in range(n_rows):
-            raw[row] = kind(np.float64(added[row]) + only)
+    done = 0
+    if field(header, "is_by_row"):  # rows that end `n_sums` scores before the last
+        done = max(n_rows - (n_sums - 1) // n_outputs, 0)
+        by, more = field(header, "scale"), field(header, "base")
+        _finish_rows(sums, n_sums, by, more, to, n_outputs, done, zero)
+    for row in range(done, n_rows):
+        for k in range(n_outputs):
+            value = added[row * of_row + k * of_output] * scale[k]
+            raw[row * n_outputs + k] = kind(np.float64(value) + base[k])
 
 
 @by_address
@@ -138,6 +201,39 @@ def _answer_rows(header, batch, out):
     return n_rows if linked(link, header, n_rows, scores, step, to, out_step) else 0
 
 
+@inner
+def _run_blocks(X, header, out, n_blocks, room, place):
+    """Answer the rows block by block, in memory at an address; return how many are served."""
+    n_rows, most, most_room = X.shape[0], field(header, "block"), field(header, "most_room")
+    finite, largest = field(header, "finite"), load_float64(field(header, "largest"))
+    binned_bytes, sums_bytes, _ = _bytes_of(header, n_rows, n_blocks, room)
+    step, out_bytes, served = X.strides[0], field(header, "out_bytes"), 0
+    at = room_on_stack(8 * 9)
+    batch = int64s(at, 9)
+    batch[2], batch[3], batch[6] = step, X.strides[1], place
+    batch[7], batch[8] = place + binned_bytes, place + binned_bytes + sums_bytes
+    while served < n_rows:
+        n = min(most, n_rows - served)
+        if finite and not is_sound(X, served, served + n, type(X[0, 0])(largest)):
+            break
+        batch[0], batch[1] = n, X.ctypes.data + served * step
+        batch[5], batch[4] = _blocks_of(n, most_room)
+        goal = np.int64(out.ctypes.data) + served * out_bytes
+        if c_call(field(header, "answer"), (header, at, goal)) < n:
+            break
+        served += n
+    return served
+
+
+@inner
+def _bytes_of(header, n_rows, n_blocks, room):
+    """Return the bytes of binned columns, sums and scores of a block of rows."""
+    n, sum_bytes = n_blocks * room, field(header, "sum_bytes")
+    n_scores = min(n_rows, field(header, "block")) if field(header, "link") else 0
+    scores_bytes = n_scores * field(header, "n_outputs") * sum_bytes
+    return n * field(header, "n_binned"), n * field(header, "n_sums") * sum_bytes, scores_bytes
+
+
 @kernel
 def run_batch(X, header, out):
     """Fill the answers to the rows of X, of any strides; return how many rows are served."""
@@ -146,27 +242,13 @@ def run_batch(X, header, out):
         return -1
     if load_float64(field(header, "subnormal")) * 1.0 == 0.0:
         return -1
-    finite, largest = field(header, "finite"), load_float64(field(header, "largest"))
     most, most_room = field(header, "block"), field(header, "most_room")
     n_blocks, room = _blocks_of(min(n_rows, most), most_room)
-    binned = scratch(n_blocks * room * field(header, "n_binned"))
-    sums = scratch(n_blocks * room * field(header, "n_sums") * field(header, "sum_bytes"))
-    n_scores = min(n_rows, most) * field(header, "n_outputs") if field(header, "link") else 0
-    scores = scratch(n_scores * field(header, "sum_bytes"))
-    step, out_bytes = X.strides[0], field(header, "out_bytes")
-    place, served = room_on_stack(8 * 9), 0
-    batch = int64s(place, 9)
-    batch[2], batch[3], batch[6] = step, X.strides[1], binned.ctypes.data
-    batch[7], batch[8] = sums.ctypes.data, scores.ctypes.data
-    while served < n_rows:
-        n = min(most, n_rows - served)
-        if finite and not is_sound(X, served, served + n, type(X[0, 0])(largest)):
-            break
-        batch[0], batch[1] = n, X.ctypes.data + served * step
-        batch[5], batch[4] = _blocks_of(n, most_room)
-        goal = np.int64(out.ctypes.data) + served * out_bytes
-        if c_call(field(header, "answer"), (header, place, goal)) < n:
-            break
-        served += n
+    # Multiples of a cache line, the last apart, as `room` is.
+    binned_bytes, sums_bytes, scores_bytes = _bytes_of(header, n_rows, n_blocks, room)
+    n_bytes = binned_bytes + sums_bytes + scores_bytes
+    if n_bytes <= ON_STACK:
+        return _run_blocks(X, header, out, n_blocks, room, room_on_stack(n_bytes))
+    held = scratch(n_bytes)
     # Numba frees an array after its last use by name, and addresses are none.
-    return served + 0 * (binned.size + sums.size + scores.size)
+    return _run_blocks(X, header, out, n_blocks, room, held.ctypes.data) + 0 * held.size

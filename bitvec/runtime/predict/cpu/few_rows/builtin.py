@@ -48,9 +48,13 @@ FIELDS = ("array_type", "call", "python", "make", "free", "number", "size", "wid
 ARRAY_TYPE, CALL, PYTHON, MAKE, FREE, OUT_NUMBER, SIZE, WIDTH, STEP = range(len(FIELDS))
 """Numbers that a builtin is made with; `width` is 0 for answers of one axis, and `step` the bytes
 of what the kernel takes for an element: 1 of a text."""
-WAY_FIELDS = ("number", "itemsize", "most", "header", "kernel")
-WAY_NUMBER, ITEMSIZE, MOST, HEADER, KERNEL = range(len(WAY_FIELDS))
-"""Numbers of each dtype of X behind these: its own, up to how many rows, and what runs them."""
+WAY_FIELDS = ("number", "itemsize", "least", "most", "header", "kernel")
+WAY_NUMBER, ITEMSIZE, LEAST, MOST, HEADER, KERNEL = range(len(WAY_FIELDS))
+"""Numbers of each way behind these: X's dtype, how many rows are more than what other ways answer
+and up to how many there may be, and what runs them."""
+N_CALLS: Final = 3
+"""Calls that follow each other: for few rows, a smaller and a larger batch."""
+N_WAYS: Final = N_CALLS * len(FLOATS)
 
 LEFT: Final = 1
 """No address: Python is to answer."""
@@ -67,17 +71,18 @@ def _answer(self, X):
     state = load_int64(self + DATA)
     made = LEFT
     if load_int64(X + 8) == _int64(state, ARRAY_TYPE) and load_int32(X + N_AXES) == 2:
-        dtype = load_int64(X + DTYPE)
-        way = state + 8 * len(FIELDS)
-        if _int64(way, WAY_NUMBER) != load_int32(dtype + NUMBER):
-            way += 8 * len(WAY_FIELDS)
-        if (
-            _int64(way, WAY_NUMBER) == load_int32(dtype + NUMBER)
-            and (load_int32(dtype + KIND) >> 16) & 0xFF == NATIVE
-            and load_int32(X + FLAGS) & PLAIN == PLAIN
-            and 0 < _int64(load_int64(X + SHAPE), 0) <= _int64(way, MOST)
-        ):
-            made = _run(state, way, X)
+        dtype, n = load_int64(X + DTYPE), _int64(load_int64(X + SHAPE), 0)
+        if (load_int32(dtype + KIND) >> 16) & 0xFF == NATIVE and load_int32(
+            X + FLAGS
+        ) & PLAIN == PLAIN:
+            way = state + 8 * len(FIELDS)
+            for _ in range(N_WAYS):
+                if _int64(way, WAY_NUMBER) == load_int32(dtype + NUMBER) and _int64(
+                    way, LEAST
+                ) < n <= _int64(way, MOST):
+                    made = _run(state, way, X)
+                    break
+                way += 8 * len(WAY_FIELDS)
     return c_call(_int64(state, CALL), (_int64(state, PYTHON), X)) if made == LEFT else made
 
 
@@ -201,7 +206,7 @@ def builtin(python: Callable[[Any], Any], width: int, dtype: np.dtype, step: int
         "width": width,
         "step": step,
     }
-    ways = np.zeros((len(FLOATS), len(WAY_FIELDS)), np.int64)
+    ways = np.zeros((N_WAYS, len(WAY_FIELDS)), np.int64)
     state = np.array([*(named[name] for name in FIELDS), *ways.ravel()], np.int64).view(_State)
     state.python = python
     new = ctypes.pythonapi.PyCFunction_NewEx
@@ -212,9 +217,15 @@ def builtin(python: Callable[[Any], Any], width: int, dtype: np.dtype, step: int
     return new(ctypes.addressof(_definition()), state, None)
 
 
-def add_way(made: Any, dtype: np.dtype, most: int, header: int, kernel: int) -> None:
-    """Have a builtin answer up to `most` rows of a dtype by the kernel at an address."""
-    ways = made.__self__[len(FIELDS) :].reshape(len(FLOATS), len(WAY_FIELDS))
-    row = [d.itemsize for d in FLOATS].index(dtype.itemsize)
-    ways[row] = dtype.num, dtype.itemsize, 0, header, kernel
-    ways[row, MOST] = most
+def add_way(
+    made: Any, turn: int, dtype: np.dtype, rows: tuple[int, int], header: int, kernel: int
+) -> None:
+    """Have a builtin answer more than `rows[0]` and up to `rows[1]` rows of a dtype by a kernel.
+
+    `turn` is the place among the calls that follow each other.
+    """
+    ways = made.__self__[len(FIELDS) :].reshape(N_CALLS, len(FLOATS), len(WAY_FIELDS))
+    row = ways[turn, [d.itemsize for d in FLOATS].index(dtype.itemsize)]
+    least, most = rows
+    row[:] = dtype.num, dtype.itemsize, least, 0, header, kernel
+    row[MOST] = most

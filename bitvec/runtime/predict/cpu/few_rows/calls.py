@@ -113,6 +113,7 @@ class Call:
 
     __slots__ = (
         "_alone",
+        "_before",
         "_builtin",
         "_dtype",
         "_headers",
@@ -126,6 +127,7 @@ class Call:
         "_needs",
         "_run",
         "_then",
+        "_turn",
         "_ways",
         "_width",
     )
@@ -154,12 +156,19 @@ class Call:
         self._limits: dict[np.dtype, int] = {}
         self._is_typed = dtype in TYPED
         self._builtin: Any = None
+        self._turn = 0
+        self._before: Call | None = None
 
     def function(self) -> Callable[[Any], Array | None]:
         """Return `answer`, or a builtin that stands for it."""
         if self._builtin is None:
             step = self._dtype.itemsize if self._is_typed else 1
-            self._builtin = builtin(self.answer, self._width or 0, self._dtype, step)
+            made = builtin(self.answer, self._width or 0, self._dtype, step)
+            call: Call | None = self
+            before, turn = None, 0
+            while call is not None:
+                call._builtin, call._turn, call._before = made, turn, before
+                before, call, turn = call, call._then, turn + 1
         return self._builtin or self.answer
 
     def answer(self, X: Any) -> Array | None:
@@ -236,7 +245,9 @@ class Call:
         compiled, address = self._compiled(dtype)
         way = self._ways.setdefault(dtype, (compiled, header.address, most))
         if self._builtin is not None:
-            add_way(self._builtin, dtype, min(most, self._alone, held), way[1], address)
+            less = 0 if self._before is None else self._before._limits[dtype]
+            rows = less, min(most, self._alone, held)
+            add_way(self._builtin, self._turn, dtype, rows, way[1], address)
         return way
 
     def _compiled(self, dtype: np.dtype) -> tuple[Run, int]:

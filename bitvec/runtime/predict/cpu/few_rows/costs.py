@@ -49,7 +49,7 @@ _KEY: Final = {"masks": 2.0, "walks": 5.0}
 """A column whose value is made a key."""
 ROW: Final = 200.0
 """A row by any layout of few rows, before its trees."""
-_CALL: Final = 8_000.0
+_CALL: Final = 2_000.0
 _LONG_CALL: Final = 25_000.0
 """A batch of any size, before its rows: by a kernel that reads binned columns, and by others."""
 _DEARER: Final[dict[tuple[Vectors, str], float]] = {
@@ -63,7 +63,7 @@ _ROWS: Final = {
     "perfect": 80,
     "hybrid": 80,
     "chain": 96,
-    "oblivious": 70,
+    "oblivious": 64,
     "deep": 16,
     "single": 16,
 }

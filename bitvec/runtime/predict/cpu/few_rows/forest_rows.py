@@ -132,16 +132,14 @@ class FewRows:
         self, answer: Answer, chosen: Choice, most: int, *, finite: bool, then: Call | None
     ) -> Call:
         """Return what answers rows by a kernel for batches."""
-        forest, output = self._forest, self._forest.output
 
         def header_of(dtype: np.dtype) -> tuple[Header | None, int, int]:
             fields = answer.fields()
-            batch = binned_batches.fields_of(self._trees_of(chosen.name), dtype, output)
+            batch = binned_batches.fields_of(self._trees_of(chosen.name), dtype, self._forest)
             if fields is None or batch is None:
                 return None, most, 0
-            sums = row_scores.finish_fields(forest)
             general = self._general_fields(dtype, answer.n_bytes, finite)
-            return Header(**general | sums | fields | batch), most, 0
+            return Header(**general | fields | batch), most, int(costs.HELD / cycles)
 
         kind, n_threads = (answer.width, answer.dtype), self._n_threads if most == EVERY else 1
         cycles = max(chosen.cycles, 1.0)

@@ -52,10 +52,13 @@ def finish_fields(forest: Forest) -> dict[str, Any]:
         "n_outputs": output.n_outputs,
         "start": output.base_score if output.base_first else None,
         "divisor": _divisor(output, forest.n_trees),
-        "scale": output.scale,
+        # 1 and -0.0 change no number.
+        "scale": np.ones(output.n_outputs, output.dtype) if output.scale is None else output.scale,
         # In float64: a sum of two float32 rounded to float64 and then to float32 is that rounded
         # to float32 at once.
-        "base": None if output.base_first else output.base_score.astype(np.float64),
+        "base": np.full(output.n_outputs, -0.0)
+        if output.base_first
+        else output.base_score.astype(np.float64),
     }
 
 
@@ -144,11 +147,8 @@ def finish(header, scores, zero):
         value = load_like(at, zero)
         if divisor:
             value = value / load_like(divisor + size_of(zero) * k, zero)
-        if scale:
-            value = value * load_like(scale + size_of(zero) * k, zero)
-        if base:
-            value = kind(np.float64(value) + load_float64(base + 8 * k))
-        store(at, value)
+        value = value * load_like(scale + size_of(zero) * k, zero)
+        store(at, kind(np.float64(value) + load_float64(base + 8 * k)))
 
 
 @by_address
