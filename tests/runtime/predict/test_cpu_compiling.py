@@ -11,6 +11,7 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+from unittest.mock import ANY
 
 import numba
 import numpy as np
@@ -117,6 +118,51 @@ def plus(k: int) -> compiling.Kernel:
         return x + k
 
     return compiling.Kernel(add)
+
+
+def test_closures_that_other_processes_compiled_are_not_taken_for_each_other(tmp_path):
+    script = tmp_path / "variants.py"
+    script.write_text(
+        """
+import sys
+import numba
+from bitvec.runtime.predict.cpu import compiling
+
+def plus(k):
+    @compiling.inner
+    def more(x):
+        return x + k
+    @compiling.kernel
+    def add(x):
+        return more(x) if x else k
+    return add
+
+numbers = [*map(int, sys.argv[1:])]
+kernels = {k: plus(k) for k in numbers}
+for k in numbers:
+    call, address = kernels[k].version((numba.int64,))
+    print(call(1), address)
+"""
+    )
+
+    def run(*numbers: int) -> list[list[int]]:
+        variables = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(Path.cwd())}
+        command = [sys.executable, str(script), *map(str, numbers)]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+        return [[*map(int, line.split())] for line in done.stdout.splitlines()]
+
+    assert [*run(10), *run(20)] == [[11, ANY], [21, ANY]]
+    answers = run(10, 20, 10, 20)
+    assert [answer for answer, _ in answers] == [11, 21, 11, 21]
+    first, second, again, last = (address for _, address in answers)
+    assert first == again != second == last
+    assert len([*tmp_path.rglob("*.nbc")]) == 2
+
+
+def test_a_closure_over_what_cannot_be_told_apart_is_refused():
+    held = object()
+    with pytest.raises(TypeError, match="a closure must hold"):
+        compiling.inner(lambda: held)
 
 
 def test_versions_that_are_written_at_once_are_not_taken_for_each_other(tmp_path, monkeypatch):

@@ -22,10 +22,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import IO, Any
 
 import numba
 import numpy as np
+from llvmlite import ir
 from llvmlite.binding import add_symbol
 from numba import njit, types
 from numba.core.caching import (
@@ -51,15 +53,62 @@ _OPTIONS: Any = {"error_model": "numpy", "boundscheck": False}
 _PART: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """Options of what only compiled functions call: without what Python and C would call it by."""
 
-inner = njit(**_PART)
-"""Part of a kernel: only whole kernels go to the cache on disk."""
 
-phase = njit(error_model="numpy", inline="always")
-"""Part of a kernel that is called in one place: its statements replace the call before types are
-inferred. LLVM optimises an `inner` function by itself and again in each caller; a phase once."""
+def inner(function: Callable[..., Any]) -> Any:
+    """Return part of a kernel, a decorator: only whole kernels go to the cache on disk."""
+    return njit(**_PART)(_told_apart(function))
 
-inlined = njit(forceinline=True, **_PART)
-"""Part of a kernel that is called for each number: a call would take longer than what it does."""
+
+def phase(function: Callable[..., Any]) -> Any:
+    """Return part of a kernel that is called in one place: a decorator.
+
+    Its statements replace the call before types are inferred. LLVM optimises an `inner` function by
+    itself and again in each caller; a phase once.
+    """
+    return njit(error_model="numpy", inline="always")(_told_apart(function))
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Return part of a kernel that is called for each number, where a call takes too long."""
+    return njit(forceinline=True, **_PART)(_told_apart(function))
+
+
+def _told_apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a closure a name of its own, by what it holds.
+
+    numba numbers functions of one name in each process as they come, and the linker takes compiled
+    functions of one name and number for one: two that are loaded from the cache, and that different
+    processes have compiled, would be taken for each other.
+    """
+    if function.__closure__:
+        held = zip(function.__code__.co_freevars, function.__closure__, strict=True)
+        told = ", ".join(f"{name}={_told(cell.cell_contents)}" for name, cell in held)
+        key = hashlib.sha256(told.encode()).hexdigest()[:12]
+        if not function.__qualname__.endswith(key):  # else it has one already
+            function.__qualname__ = f"{function.__qualname__}-{key}"
+    return function
+
+
+def _told(value: Any) -> str:
+    """Return what a closure holds as a text, the same in every process.
+
+    Raises
+    ------
+    TypeError
+        If its kind is none that is known to tell all of it.
+    """
+    function = getattr(value, "py_func", getattr(value, "_defn", value))
+    if isinstance(function, FunctionType):  # of which closures have names of their own
+        return f"{function.__module__}.{_told_apart(function).__qualname__}"
+    if isinstance(value, dict):
+        value = tuple(value.items())
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_told, value))})"
+    if value is None or isinstance(value, bool | int | float | str | np.dtype | np.generic | type):
+        return repr(value)
+    if isinstance(value, types.Type | ir.Type):
+        return f"{type(value).__name__} {value}"
+    raise TypeError(f"a closure must hold numbers, texts, types or functions, got {value!r}.")
 
 
 @inner
@@ -235,6 +284,11 @@ class _KernelCache(FunctionCache):
             source_stamp=self._impl.locator.get_source_stamp(),
         )
 
+    def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
+        # The name tells all that numba would add: of functions that a closure holds it takes
+        # another number in each process, so that none would be found again.
+        return signature, codegen.magic_tuple()
+
     def load_overload(self, signature: Any, target: Any) -> Any:
         # numba imports all that it can compile here, SciPy too, and compiles parts of its runtime.
         # What is loaded needs none of it.
@@ -265,7 +319,7 @@ class _NoCache(NullCache):
 def _named(function: Callable[..., Any]) -> FunctionCache | NullCache:
     """Give a function its digest for a name, and return its cache."""
     package = Path(function.__code__.co_filename).parent
-    function.__qualname__ = f"{function.__qualname__}-{digest(package)}"
+    function.__qualname__ = f"{_told_apart(function).__qualname__}-{digest(package)}"
     # Where no folder for the cache can be written, numba raises a RuntimeError. The shared
     # temporary directory would do, but the cache is read by unpickling, and others may write
     # there.

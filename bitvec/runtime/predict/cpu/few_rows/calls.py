@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numba import from_dtype, int64, types
@@ -29,7 +29,25 @@ from bitvec.runtime.predict.cpu.kernel_arrays import (
 from bitvec.runtime.predict.threads import for_each_block
 
 Run = Callable[[Array, int, Array], int]
-HeaderOf = Callable[[np.dtype], tuple[Header | None, int, int]]
+
+
+class Prepared(NamedTuple):
+    """What answers rows of X of a dtype.
+
+    Parameters
+    ----------
+    header : Header or None
+        None if there is no answer.
+    most : int
+        The most rows.
+    cycles : float
+        Of a core, for a row.
+    """
+
+    header: Header | None
+    most: int
+    cycles: float = 1.0
+
 
 TYPED = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
 """Dtypes of answers for which calls are compiled; others are handed over as bytes."""
@@ -39,6 +57,8 @@ AT_ONCE = 2e7
 """Cycles of a thread between two moments in which an interrupt is heard, ..."""
 THREAD = 2e5
 """... and below which a second thread costs more than it brings."""
+HELD = 1e5
+"""Cycles for which other threads of Python may wait."""
 STEP, LEAST_PART, MANY = 128, 256, 2048
 """Rows of which a thread's part is a multiple, its least, and from which on it is one of two."""
 LINKED = 1 << 14
@@ -93,16 +113,15 @@ class Call:
 
     Parameters
     ----------
-    header_of : callable
-        From the dtype of X to the header for it, None if there is no answer, the most rows, and
-        how many of them are answered while other threads of Python wait.
+    prepare : callable
+        From the dtype of X to what answers it.
+    most_of : callable
+        From it to the most rows.
     width : int, optional
         Of the answer to a row; None if it is one value.
     dtype : numpy dtype
         Of the answer.
     n_threads : int
-    cycles : float
-        Of a core, for a row.
     run : Kernel, optional
         Takes X, the address of the header and the answers to fill, and returns how many it served.
     strided : bool, optional
@@ -134,22 +153,20 @@ class Call:
 
     def __init__(
         self,
-        header_of: HeaderOf,
+        prepare: Callable[[np.dtype], Prepared],
         most_of: Callable[[np.dtype], int],
         width: int | None,
         dtype: np.dtype,
         n_threads: int,
-        cycles: float,
         run: Kernel = run,
         then: Call | None = None,
         *,
         strided: bool = False,
     ) -> None:
-        self._make, self._most_of, self._width, self._dtype = header_of, most_of, width, dtype
+        self._make, self._most_of, self._width, self._dtype = prepare, most_of, width, dtype
         self._n_threads, self._run, self._then = n_threads, run, then
         self._needs: Literal["ALIGNED", "CARRAY"] = "ALIGNED" if strided else "CARRAY"
-        self._most_at_once = max(STEP, int(AT_ONCE * n_threads / cycles))
-        self._alone = self._most_at_once if n_threads == 1 else int(THREAD / cycles)
+        self._most_at_once = self._alone = 0
         self._headers: list[Header] = []
         self._kernels: dict[np.dtype, tuple[Run, int]] = {}
         self._ways: dict[np.dtype, tuple[Run, int, int]] = {}
@@ -238,15 +255,17 @@ class Call:
             most = self._limits.setdefault(dtype, self._most_of(dtype) if dtype in FLOATS else 0)
         if not 0 < n_rows <= most:
             return self._run, 0, 0
-        header, most, held = self._make(dtype)
+        header, most, cycles = self._make(dtype)
         if header is None:
             return self._ways.setdefault(dtype, (self._run, 0, most))
         self._headers.append(header)
+        self._most_at_once = max(STEP, int(AT_ONCE * self._n_threads / cycles))
+        self._alone = self._most_at_once if self._n_threads == 1 else int(THREAD / cycles)
         compiled, address = self._compiled(dtype)
         way = self._ways.setdefault(dtype, (compiled, header.address, most))
         if self._builtin is not None:
             less = 0 if self._before is None else self._before._limits[dtype]
-            rows = less, min(most, self._alone, held)
+            rows = less, min(most, self._alone, int(HELD / cycles))
             add_way(self._builtin, self._turn, dtype, rows, way[1], address)
         return way
 

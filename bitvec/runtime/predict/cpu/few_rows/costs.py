@@ -41,8 +41,6 @@ _OUTPUT: Final = 10.0
 """An output beyond the first, whose sum becomes a score."""
 _STEP: Final = 3.3
 """A step of a tree that is walked, 8 in flight; they end two steps after the deepest leaf."""
-HELD: Final = 1e5
-"""Cycles of work for which Python's other threads may wait."""
 _LEVEL: Final = 12.0
 """A level of a tree that is walked by itself, straight over X."""
 _KEY: Final = {"masks": 2.0, "walks": 5.0}

@@ -24,7 +24,7 @@ from bitvec.runtime.predict.cpu.few_rows import (
 )
 from bitvec.runtime.predict.cpu.few_rows.binned_batches import run_batch
 from bitvec.runtime.predict.cpu.few_rows.call_header import Header
-from bitvec.runtime.predict.cpu.few_rows.calls import Call, ScoresCall
+from bitvec.runtime.predict.cpu.few_rows.calls import Call, Prepared, ScoresCall
 from bitvec.runtime.predict.cpu.few_rows.direct_walks import DirectWalks
 from bitvec.runtime.predict.cpu.few_rows.lone_tree import fill_answers
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
@@ -106,46 +106,44 @@ class FewRows:
         if answer is None:
             return None
 
-        def header_of(dtype: np.dtype) -> tuple[Header | None, int, int]:
+        def prepare(dtype: np.dtype) -> Prepared:
             fields = answer.fields()
             if fields is None:
-                return None, 0, 0
+                return Prepared(None, 0)
             layout = self.layout(dtype)
             fields = self._fields(layout, dtype, fields, answer.n_bytes, finite)
             header = Header(**fields | {"find_rows": 0})
             if header["room_bytes"] > ROOM:
-                return None, 0, 0
+                return Prepared(None, 0)
             answers = self._answers(header) if "find_rows" in fields else None
             if answers is None:
-                return header, self.most_rows(layout), int(costs.HELD / max(layout.cycles, cycles))
-            return Header(**fields, answers=answers), EVERY, int(costs.HELD / cycles)
+                return Prepared(header, self.most_rows(layout), layout.cycles + costs.ROW)
+            cycles = costs.block_cycles(self._forest)
+            return Prepared(Header(**fields, answers=answers), EVERY, cycles)
 
-        cycles = costs.block_cycles(self._forest)
         more = None
         if verb not in row_scores.LEAVES and not self._always:
             for chosen, most in zip(reversed(self._batch), (EVERY, SMALL_BATCH), strict=True):
                 more = self._batch_call(answer, chosen, most, finite=finite, then=more)
         kind = answer.width, answer.dtype
-        return Call(header_of, self._most, *kind, self._n_threads, cycles, then=more)
+        return Call(prepare, self._most, *kind, self._n_threads, then=more)
 
     def _batch_call(
         self, answer: Answer, chosen: Choice, most: int, *, finite: bool, then: Call | None
     ) -> Call:
         """Return what answers rows by a kernel for batches."""
 
-        def header_of(dtype: np.dtype) -> tuple[Header | None, int, int]:
+        def prepare(dtype: np.dtype) -> Prepared:
             fields = answer.fields()
             batch = binned_batches.fields_of(self._trees_of(chosen.name), dtype, self._forest)
             if fields is None or batch is None:
-                return None, most, 0
+                return Prepared(None, most)
             general = self._general_fields(dtype, answer.n_bytes, finite)
-            return Header(**general | fields | batch), most, int(costs.HELD / cycles)
+            header = Header(**general | fields | batch)
+            return Prepared(header, most, max(chosen.cycles, 1.0))
 
         kind, n_threads = (answer.width, answer.dtype), self._n_threads if most == EVERY else 1
-        cycles = max(chosen.cycles, 1.0)
-        return Call(
-            header_of, lambda dtype: most, *kind, n_threads, cycles, run_batch, then, strided=True
-        )
+        return Call(prepare, lambda dtype: most, *kind, n_threads, run_batch, then, strided=True)
 
     def info(self) -> dict[str, Any]:
         """Return how few rows of float32 are run, and up to how many."""
