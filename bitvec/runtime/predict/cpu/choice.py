@@ -24,7 +24,7 @@ from bitvec.runtime.predict.cpu.bitvector.binned_trees import STEP
 from bitvec.runtime.predict.cpu.bitvector.grouped_values import GROUP, LEAST_VECTOR, REGISTER
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.protocol import TreeKernel
-from bitvec.runtime.predict.cpu.target import vectors
+from bitvec.runtime.predict.cpu.target import permuted_words, vectors
 from bitvec.runtime.predict.cpu.traversal import mixed, paths
 
 ONE_ROW = "onerow"
@@ -60,7 +60,8 @@ _VALUE = 0.9
 """Cycles of each further value of a leaf."""
 _FEW_VECTORS = 2.0
 """Factor of a chain node's cycles in a block of 128 rows, whose states wait for each other."""
-_BIN = {"avx512": 3.5, "portable": 8.0, "none": 8.0}
+_BIN = {16: 3.5, 8: 4.0, 0: 8.0}
+"""Cycles a column whose values are binned, by the words that are looked up at once."""
 _KEY = 3.0
 """Cycles a column whose values are ranked, or made keys."""
 _SET = {"perfect": 0.1, "chain": 0.03}
@@ -181,7 +182,9 @@ def costs(forest: Forest, *, small: bool = False) -> dict[str, float | None]:
     one_hot = forest.tests.is_one_hot
     columns = unique_integers(forest.tests.feature[one_hot]).size
     # What every row costs before its trees: bins of columns, and margins of all nodes.
-    binned = _BIN[vectors()] * columns + (0.0 if one_hot.all() else oblique_bins.cycles(forest))
+    binned = _BIN[permuted_words()] * columns + (
+        0.0 if one_hot.all() else oblique_bins.cycles(forest)
+    )
     width = forest.leaves.v.shape[1]
     further = _VALUE * (width - 1) * B.n_trees
     added = binned + _TREE[vectors()] * B.n_trees + further

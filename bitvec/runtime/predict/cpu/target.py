@@ -53,6 +53,13 @@ def vectors() -> Vectors:
     )
 
 
+def permuted_words() -> int:
+    """Return how many words one instruction looks up in a table of as many; 0 if there is none."""
+    if vectors() == "avx512":
+        return 16
+    return 8 if vectors() == "portable" and "avx2" in features() else 0
+
+
 def has_byte_shuffle() -> bool:
     """Return whether one instruction looks 64 bytes up in a table of 64 (AVX-512 VBMI)."""
     return vectors() == "avx512" and "avx512vbmi" in features()

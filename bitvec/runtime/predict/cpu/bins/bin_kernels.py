@@ -15,7 +15,7 @@ import numba
 import numpy as np
 
 from bitvec.runtime.predict.cpu.bins.bin_search import (
-    LEAST_IN_FLIGHT,
+    STEP,
     correct,
     correct_marked,
     search,
@@ -26,7 +26,7 @@ from bitvec.runtime.predict.cpu.bins.derived_bins import derive
 from bitvec.runtime.predict.cpu.bins.windows import WINDOW, load_window
 from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import pointer, room_on_stack
-from bitvec.runtime.predict.cpu.target import vectors
+from bitvec.runtime.predict.cpu.target import permuted_words
 
 FIELDS = (
     "columns", "n_columns", "windows", "n_windows", "derived", "n_derived",
@@ -38,10 +38,8 @@ FIELDS = (
     TREE, SORTED32, SORTED64, N_SORTED, SCALE, LOOKUP, N_LOOKUP,
 ) = range(len(FIELDS))  # fmt: skip
 
-_STEP = 16 * LEAST_IN_FLIGHT
-"""Values are searched so many at a time, at least."""
 # A constant of the compiled code, and so of its digest.
-_IN_REGISTERS = vectors() == "avx512"
+_IN_REGISTERS = permuted_words() > 0
 
 
 @cache
@@ -74,7 +72,7 @@ def fill_bins(wide: bool, settle: bool) -> Kernel:
         tied[:] = 0
         for block in range((n_rows + room - 1) // room):
             n = min(room, n_rows - block * room)
-            searched = (n + _STEP - 1) // _STEP * _STEP
+            searched = (n + STEP - 1) // STEP * STEP
             x_block = x + block * room * row_stride
             q = binned + block * n_binned * room
             for window in range(windows.shape[0]):

@@ -1,7 +1,7 @@
 """Bins of values among a column's thresholds: how many of them each value reaches.
 
-Values are searched in registers where AVX-512 looks 16 of them up at once, else from a table of
-buckets.
+Values are searched in registers where AVX-512 looks 16 of them up at once or AVX2 looks 8 up, else
+from a table of buckets.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
@@ -17,6 +17,7 @@ from numba.extending import intrinsic
 from bitvec.runtime.predict.cpu.compiling import inner
 from bitvec.runtime.predict.cpu.kernel_arrays import load_int64
 from bitvec.runtime.predict.cpu.keys import key_of_bits
+from bitvec.runtime.predict.cpu.target import permuted_words
 from bitvec.runtime.predict.cpu.vectors import (
     I8,
     I16,
@@ -27,6 +28,7 @@ from bitvec.runtime.predict.cpu.vectors import (
     load,
     number,
     same,
+    shuffle,
     store,
     vector,
 )
@@ -47,48 +49,48 @@ def _keys(builder, bits, lanes: int):
     return builder.select(missing, same(I32, lanes, _LOWEST), key)
 
 
-_IN_FLIGHT = {4: 8, 5: 8, 6: 8, 7: 4, 8: 4}
-"""Vectors of 16 values searched in step, by levels: as many as the registers hold."""
-LEAST_IN_FLIGHT = 4
-"""Those of the values that are left."""
+STEP = 64
+"""Values are searched so many at a time, at least."""
+LANES = permuted_words() or 16
+"""Values of a vector."""
+_IN_FLIGHT = {4: 8, 5: 8, 6: 8, 7: 4, 8: 4} if LANES == 16 else dict.fromkeys(range(4, 9), 4)
+"""Vectors searched in step, by levels: as many as the registers hold."""
+_PERMUTE = {16: "llvm.x86.avx512.permvar.si.512", 8: "llvm.x86.avx2.permd"}
 
 
 def _make_search(ties: bool):
-    """Make a search of n values among up to 255 thresholds that stand in registers (AVX-512).
+    """Make a search of n values among up to 255 thresholds that stand in registers.
 
-    n is a multiple of 64.
-
-    The thresholds form a search tree stored level by level: slot 1 is the root, 2i and 2i + 1 are
-    the children of i. With `ties`, a bit per value says whether it equals a threshold.
+    n is a multiple of `STEP`. The thresholds form a search tree stored level by level: slot 1 is
+    the root, 2i and 2i + 1 are the children of i. With `ties`, a bit per value says whether it
+    equals a threshold.
     """
 
     @intrinsic
     def search(typing_context, values, n, table, levels, bins, tied):
         def generate(context, builder, signature, arguments):
             values, n, table, levels, bins, tied = arguments
-            kind = vector(I32, 16)
-            pair = intrinsic_function(
-                builder, "llvm.x86.avx512.vpermi2var.d.512", kind, [kind, kind, kind]
-            )
-            single = intrinsic_function(
-                builder, "llvm.x86.avx512.permvar.si.512", kind, [kind, kind]
-            )
+            kind = vector(I32, LANES)
+            permute = intrinsic_function(builder, _PERMUTE[LANES], kind, [kind, kind])
 
             def entry(registers, level, index):
-                if level <= 3:
-                    return builder.call(single, [registers[0], index])
-                if level == 4:
-                    return builder.call(single, [registers[1], index])
-                first = (1 << level) // 16
-                found = [
-                    builder.call(pair, [registers[first + k], index, registers[first + k + 1]])
-                    for k in range(0, first, 2)
-                ]
-                bit = 32
+                first = (1 << level) // LANES
+                if first <= 1:
+                    return builder.call(permute, [registers[first], index])
+                own = registers[first : 2 * first]
+                if LANES == 16:
+                    name = "llvm.x86.avx512.vpermi2var.d.512"
+                    pair = intrinsic_function(builder, name, kind, [kind, kind, kind])
+                    found = [
+                        builder.call(pair, [own[k], index, own[k + 1]]) for k in range(0, first, 2)
+                    ]
+                else:
+                    found = [builder.call(permute, [register, index]) for register in own]
+                bit = LANES * first // len(found)
                 while len(found) > 1:
-                    upper = builder.icmp_unsigned(
-                        "!=", builder.and_(index, same(I32, 16, bit)), same(I32, 16, 0)
-                    )
+                    # A bit that is moved to the sign selects without a comparison.
+                    moved = builder.shl(index, same(I32, LANES, 32 - bit.bit_length()))
+                    upper = builder.icmp_signed("<", moved, same(I32, LANES, 0))
                     found = [
                         builder.select(upper, found[k + 1], found[k])
                         for k in range(0, len(found), 2)
@@ -105,21 +107,22 @@ def _make_search(ties: bool):
             for depth, block in cases.items():
                 builder.position_at_end(block)
                 registers = [
-                    load(builder, table, number(64 * k), kind) for k in range((1 << depth) // 16)
+                    load(builder, table, number(4 * LANES * k), kind)
+                    for k in range((1 << depth) // LANES)
                 ]
 
                 def body(k, _, flight, depth=depth, registers=registers):
-                    at = [builder.add(k, number(16 * u)) for u in range(flight)]
+                    at = [builder.add(k, number(LANES * u)) for u in range(flight)]
                     keys = [
                         _keys(
                             builder,
                             load(builder, values, builder.mul(place, number(4)), kind),
-                            16,
+                            LANES,
                         )
                         for place in at
                     ]
-                    index = [same(I32, 16, 1)] * flight
-                    reached = [same(I32, 16, _LOWEST)] * flight
+                    index = [same(I32, LANES, 1)] * flight
+                    reached = [same(I32, LANES, _LOWEST)] * flight
                     for level in range(depth):
                         pivot = [entry(registers, level, i) for i in index]
                         for u in range(flight):
@@ -127,21 +130,27 @@ def _make_search(ties: bool):
                             if ties:
                                 reached[u] = builder.select(right, pivot[u], reached[u])
                             twice = builder.add(index[u], index[u])
-                            index[u] = builder.add(twice, builder.zext(right, kind))
-                    for u in range(flight):
-                        bin = builder.sub(index[u], same(I32, 16, 1 << depth))
-                        store(builder, builder.trunc(bin, vector(I8, 16)), bins, at[u])
+                            index[u] = builder.sub(twice, builder.sext(right, kind))
+                    found = [builder.sub(i, same(I32, LANES, 1 << depth)) for i in index]
+                    equal = [
+                        builder.icmp_signed("==", one, key)
+                        for one, key in zip(reached, keys, strict=True)
+                    ]
+                    while found[0].type.count < 16:
+                        found, equal = _joined(builder, found), _joined(builder, equal)
+                    for u, bin in enumerate(found):
+                        first = builder.add(k, number(16 * u))
+                        store(builder, builder.trunc(bin, vector(I8, 16)), bins, first)
                         if ties:
-                            equal = builder.icmp_signed("==", reached[u], keys[u])
-                            offset = builder.udiv(at[u], number(8))
-                            store(builder, builder.bitcast(equal, I16), tied, offset)
+                            offset = builder.udiv(first, number(8))
+                            store(builder, builder.bitcast(equal[u], I16), tied, offset)
 
                 most = _IN_FLIGHT[depth]
-                whole = builder.and_(n, number(-16 * most))
-                count(builder, number(0), whole, partial(body, flight=most), step=16 * most)
-                if most > LEAST_IN_FLIGHT:
-                    rest = partial(body, flight=LEAST_IN_FLIGHT)
-                    count(builder, whole, n, rest, step=16 * LEAST_IN_FLIGHT)
+                whole = builder.and_(n, number(-LANES * most))
+                count(builder, number(0), whole, partial(body, flight=most), step=LANES * most)
+                if LANES * most > STEP:
+                    rest = partial(body, flight=STEP // LANES)
+                    count(builder, whole, n, rest, step=STEP)
                 builder.branch(end)
             builder.position_at_end(end)
             return context.get_dummy_value()
@@ -149,6 +158,14 @@ def _make_search(ties: bool):
         return types.void(address, address, address, address, address, address), generate
 
     return search
+
+
+def _joined(builder, vectors):
+    """Return vectors of twice the lanes, each of two that follow each other."""
+    lanes = list(range(2 * vectors[0].type.count))
+    return [
+        shuffle(builder, *pair, lanes) for pair in zip(vectors[::2], vectors[1::2], strict=True)
+    ]
 
 
 search = _make_search(ties=False)

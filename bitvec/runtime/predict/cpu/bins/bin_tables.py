@@ -12,7 +12,7 @@ from bitvec.core.float_keys import floats
 from bitvec.core.node_tests import Relation
 from bitvec.runtime.predict.cpu import keys
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
-from bitvec.runtime.predict.cpu.target import vectors
+from bitvec.runtime.predict.cpu.target import permuted_words
 
 PER_COLUMN = 255
 """Thresholds that one binned column tells apart."""
@@ -94,7 +94,7 @@ def bin_tables(
 
 def uses_buckets(key: Array) -> bool:
     """Return whether the kernel searches these thresholds by buckets, not in registers."""
-    return vectors() != "avx512" or key.size > PER_COLUMN
+    return permuted_words() == 0 or key.size > PER_COLUMN
 
 
 def _search_tree(sorted_keys: Array, levels: int) -> Array:

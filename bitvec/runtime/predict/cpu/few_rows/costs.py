@@ -51,10 +51,10 @@ _CALL: Final = 2_000.0
 _LONG_CALL: Final = 25_000.0
 """A batch of any size, before its rows: by a kernel that reads binned columns, and by others."""
 _DEARER: Final[dict[tuple[Vectors, str], float]] = {
-    ("portable", "chain"): 0.4,
-    ("portable", "perfect"): 0.9,
+    ("portable", "chain"): 0.6,
+    ("portable", "perfect"): 1.2,
     ("portable", "hybrid"): 1.3,
-    ("portable", "oblivious"): 0.5,
+    ("portable", "oblivious"): 0.8,
 }
 """Ratios of a batch's cycles to those that `choice` estimates, by level and kernel."""
 _ROWS: Final = {
