@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import pickle
 import pkgutil
@@ -99,10 +100,10 @@ def test_a_damaged_cache_is_compiled_anew_and_replaced(tmp_path, monkeypatch, da
 
 def test_what_is_compiled_while_sources_change_is_not_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
-    source, names = tmp_path / "thrice.py", {}
+    source = tmp_path / "thrice_in_a_file.py"
     source.write_text("def thrice(x):\n    return 3 * x\n")
-    exec(compile(source.read_text(), source, "exec"), names)
-    kernel = compiling.Kernel(names["thrice"])
+    monkeypatch.syspath_prepend(tmp_path)
+    kernel = compiling.Kernel(importlib.import_module(source.stem).thrice)
     assert kernel(2.0) == 6
     kept = [*(tmp_path / "cache").rglob("*.nbc")]
     assert len(kept) == 1

@@ -32,7 +32,7 @@ Run = Callable[[Array, int, Array], int]
 
 
 class Prepared(NamedTuple):
-    """What answers rows of X of a dtype.
+    """Header and limits of what answers rows of X of a dtype.
 
     Parameters
     ----------
