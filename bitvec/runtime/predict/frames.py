@@ -22,7 +22,7 @@ from bitvec.runtime.predict.native_columns import (
     rows_of,
     values_of,
 )
-from bitvec.runtime.predict.table_columns import FEW, Column, Same, outside_stacklevel
+from bitvec.runtime.predict.table_columns import KEPT, Column, Same, outside_stacklevel
 
 _DISTINCT = "`X` must have distinct column names: rename them."
 
@@ -121,7 +121,7 @@ def _find(labels: tuple[Any, ...], of: Same) -> NamedColumns:
     return NamedColumns(places, [f"column {names[place]!r}" for place in places], extra)
 
 
-_found_before = lru_cache(maxsize=FEW)(_find)
+_found_before = lru_cache(maxsize=KEPT)(_find)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,15 +76,17 @@ def _of_pandas(X: Any, columns: Columns, out: Array) -> list[bool]:
             if is_filled := values.dtype.kind in "iuf" and own.reads_numbers:
                 to[...] = values
         elif isinstance(values, categories) and own.reads_texts:
-            texts = values.categories
-            as_arrow = getattr(
-                texts.array, "__arrow_array__", None
-            )  # which pandas lists one by one
-            every = texts.tolist if as_arrow is None else lambda ask=as_arrow: ask().to_pylist()
-            held_texts = Texts(len(texts), texts.__getitem__, every)
-            is_filled = own.fill_codes(values.codes, held_texts, to)
+            is_filled = own.fill_codes(values.codes, _texts_of_index(values.categories), to)
         found.append(is_filled)
     return found
+
+
+def _texts_of_index(index: Any) -> Texts:
+    """Return the texts of an index of pandas, which lists those that Arrow holds one by one."""
+    held = index.array
+    if "pyarrow" in sys.modules and hasattr(held, "__arrow_array__"):
+        return Texts(len(index), index.__getitem__, lambda: held.__arrow_array__().to_pylist())
+    return Texts(len(index), index.__getitem__, index.tolist)
 
 
 def _arrays_of(X: Any, places: Sequence[int]) -> list[Any]:

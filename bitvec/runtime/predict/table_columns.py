@@ -25,6 +25,8 @@ FEW = 16
 """Rows up to which cells are looked up one by one."""
 SPREAD = 64
 """Places that are all looked up rather than searched for those that occur."""
+KEPT = 16
+"""Forests whose books, and kinds of frames whose columns, are remembered."""
 
 
 class Texts(NamedTuple):
@@ -242,7 +244,7 @@ class Same:
         return id(self.inputs)
 
 
-@lru_cache(maxsize=FEW)
+@lru_cache(maxsize=KEPT)
 def _books_and_domains(of: Same) -> list[tuple[Any, Domain | None]]:
     inputs = of.inputs
     found: list[tuple[Any, Domain | None]] = []
