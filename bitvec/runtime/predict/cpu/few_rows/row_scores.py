@@ -47,18 +47,16 @@ def fields_of(forest: Forest, sums: leaf_vectors.LeafSums, has_vectors: bool) ->
 
 def finish_fields(forest: Forest) -> dict[str, Any]:
     """Return the fields that are read where sums begin, and where they become raw scores."""
-    output = forest.output
+    output, n = forest.output, forest.output.n_outputs
+    scale, base = np.ones(n, output.dtype), np.full(n, -0.0)  # which change no number
     return {
-        "n_outputs": output.n_outputs,
+        "n_outputs": n,
         "start": output.base_score if output.base_first else None,
         "divisor": _divisor(output, forest.n_trees),
-        # 1 and -0.0 change no number.
-        "scale": np.ones(output.n_outputs, output.dtype) if output.scale is None else output.scale,
+        "scale": scale if output.scale is None else output.scale,
         # In float64: a sum of two float32 rounded to float64 and then to float32 is that rounded
         # to float32 at once.
-        "base": np.full(output.n_outputs, -0.0)
-        if output.base_first
-        else output.base_score.astype(np.float64),
+        "base": base if output.base_first else output.base_score.astype(np.float64),
     }
 
 
