@@ -49,7 +49,7 @@ def values_of(X: Any, places: Sequence[int]) -> Array | None:
 
     It is a view where the library has one: pandas holds what is made of an array as that array.
     """
-    if type(X).__name__ != "DataFrame" or not hasattr(X, "iloc") or len(places) < X.shape[1]:
+    if not hasattr(X, "iloc") or len(places) < X.shape[1]:
         return None
     dtypes = {*X.dtypes.tolist()}
     dtype = dtypes.pop() if len(dtypes) == 1 else None

@@ -41,7 +41,7 @@ from numba.core.ccallback import CFunc
 from numba.core.environment import Environment, lookup_environment
 from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]
 
-from bitvec.runtime.predict.cpu.kernel_arrays import pointer
+from bitvec.runtime.predict.cpu.kernel_arrays import pointer, room_on_stack, size_of
 from bitvec.runtime.predict.cpu.target import vectors
 
 COMPILES = "bitvec compiles kernels for this processor, which takes seconds"
@@ -117,6 +117,19 @@ def scratch(n_bytes):  # type: ignore[no-untyped-def]
     room = np.empty(n_bytes + 64, np.uint8)
     start = -np.int64(room.ctypes.data) % 64
     return room[start : start + n_bytes]
+
+
+@phase
+def stack_array(n, dtype):  # type: ignore[no-untyped-def]
+    """Return n numbers on the stack of who calls this, from a cache line on.
+
+    To ask for memory elsewhere takes as long as to bin some rows.
+    """
+    return numba.carray(  # type: ignore[attr-defined]
+        pointer(room_on_stack(np.int64(n) * size_of(dtype(0)))),  # type: ignore[call-arg]
+        (n,),
+        dtype,
+    )
 
 
 @inner

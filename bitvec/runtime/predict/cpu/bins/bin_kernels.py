@@ -24,8 +24,8 @@ from bitvec.runtime.predict.cpu.bins.bin_search import (
 )
 from bitvec.runtime.predict.cpu.bins.derived_bins import derive
 from bitvec.runtime.predict.cpu.bins.windows import WINDOW, load_window
-from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel
-from bitvec.runtime.predict.cpu.kernel_arrays import pointer, room_on_stack
+from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel, stack_array
+from bitvec.runtime.predict.cpu.kernel_arrays import pointer
 from bitvec.runtime.predict.cpu.target import permuted_words
 
 FIELDS = (
@@ -60,15 +60,11 @@ def fill_bins(wide: bool, settle: bool) -> Kernel:
         lookup = numba.carray(pointer(at[LOOKUP]), (at[N_LOOKUP],), np.uint16)
         sorted32 = numba.carray(pointer(at[SORTED32]), (at[N_SORTED],), np.int32)
         sorted64 = int64s(at[SORTED64], at[N_SORTED])
-        # On the stack: to ask for memory takes as long as some rows.
-        values = numba.carray(
-            pointer(room_on_stack(np.int64(4 * WINDOW * room))), (WINDOW * room,), np.float32
-        )
-        buckets = numba.carray(pointer(room_on_stack(np.int64(4 * room))), (room,), np.int32)
-        own_bins = numba.carray(pointer(room_on_stack(np.int64(room))), (room,), np.uint8)
-        wide_bins = numba.carray(pointer(room_on_stack(np.int64(2 * room))), (room,), np.uint16)
-        n_marks = room // 16 + 16
-        tied = numba.carray(pointer(room_on_stack(np.int64(2 * n_marks))), (n_marks,), np.uint16)
+        values = stack_array(WINDOW * room, np.float32)
+        buckets = stack_array(room, np.int32)
+        own_bins = stack_array(room, np.uint8)
+        wide_bins = stack_array(room, np.uint16)
+        tied = stack_array(room // 16 + 16, np.uint16)
         tied[:] = 0
         for block in range((n_rows + room - 1) // room):
             n = min(room, n_rows - block * room)

@@ -20,8 +20,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from bitvec.runtime.predict.cpu.bins.windows import fill_line
-from bitvec.runtime.predict.cpu.compiling import Kernel, inner, int64s, kernel
-from bitvec.runtime.predict.cpu.kernel_arrays import pointer, room_on_stack
+from bitvec.runtime.predict.cpu.compiling import Kernel, inner, int64s, kernel, stack_array
+from bitvec.runtime.predict.cpu.kernel_arrays import pointer
 from bitvec.runtime.predict.cpu.keys import key_of_bits
 from bitvec.runtime.predict.cpu.target import features, has_byte_shuffle, vectors
 from bitvec.runtime.predict.cpu.vectors import (
@@ -233,10 +233,9 @@ def fill_sets(wide: bool, narrow: bool) -> Kernel:
         columns = numba.carray(pointer(at[COLUMNS]), (at[N_COLUMNS],), COLUMN)
         maps = numba.carray(pointer(at[MAPS]), (at[N_MAPS],), np.int32)
         magnitude = key_type((1 << sign) - 1)
-        held = np.int64(room * (4 if narrow else 8))
-        values = numba.carray(pointer(room_on_stack(held)), (room,), float_type)
+        values = stack_array(room, float_type)
         bits = values.view(key_type)
-        slots = numba.carray(pointer(room_on_stack(np.int64(4 * room))), (room,), np.int32)
+        slots = stack_array(room, np.int32)
         slots[:] = 0
         for block in range((n_rows + room - 1) // room):
             n = min(room, n_rows - block * room)

@@ -40,8 +40,8 @@ from bitvec.runtime.predict.cpu.bitvector.binned_trees import (
     WIDTH,
     BinnedTrees,
 )
-from bitvec.runtime.predict.cpu.compiling import Kernel, inner, int64s, kernel
-from bitvec.runtime.predict.cpu.kernel_arrays import pointer, room_on_stack
+from bitvec.runtime.predict.cpu.compiling import Kernel, inner, int64s, kernel, stack_array
+from bitvec.runtime.predict.cpu.kernel_arrays import pointer
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.target import has_byte_shuffle, vectors
 from bitvec.runtime.predict.cpu.vectors import (
@@ -254,7 +254,7 @@ def _sum_kernel(wide: bool, size: int, in_registers: int, sets: int) -> Kernel:
         node_ptr, start = int64s(at[NODE_PTR], n_trees + 1), int64s(at[START], n_trees)
         n_leaves, output = int64s(at[N_LEAVES], n_trees), int64s(at[OUTPUT], n_trees)
         set_ptr, long_ptr = int64s(at[SET_PTR], n_trees + 1), int64s(at[LONG_PTR], n_trees)
-        leaf = numba.carray(pointer(room_on_stack(np.int64(2 * room))), (room,), index_type)
+        leaf = stack_array(room, index_type)
         for tree in range(n_trees):
             first, last = node_ptr[tree], node_ptr[tree + 1]
             for block in range(stride // room):
@@ -289,7 +289,7 @@ def _exit_kernel(wide: bool, sets: int) -> Kernel:
         n_trees, n_binned = at[N_TREES], at[N_BINNED]
         node_ptr = int64s(at[NODE_PTR], n_trees + 1)
         set_ptr, long_ptr = int64s(at[SET_PTR], n_trees + 1), int64s(at[LONG_PTR], n_trees)
-        leaf = numba.carray(pointer(room_on_stack(np.int64(2 * room))), (room,), index_type)
+        leaf = stack_array(room, index_type)
         for block in range((n_rows + room - 1) // room):
             q = binned + block * n_binned * room
             first_row = block * room

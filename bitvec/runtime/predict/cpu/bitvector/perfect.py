@@ -39,7 +39,7 @@ from bitvec.runtime.predict.cpu.bitvector.binned_trees import (
     WIDTH,
     BinnedTrees,
 )
-from bitvec.runtime.predict.cpu.compiling import Kernel, inner, int64s, kernel
+from bitvec.runtime.predict.cpu.compiling import Kernel, inner, int64s, kernel, stack_array
 from bitvec.runtime.predict.cpu.kernel_arrays import pointer, room_on_stack
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.target import vectors
@@ -156,7 +156,7 @@ def _exit_kernel(depth: int, sets: bool) -> Kernel:
         n_trees, n_binned = at[N_TREES], at[N_BINNED]
         set_ptr = int64s(at[SET_PTR], n_trees + 1)
         leaf_at = numba.carray(pointer(at[LEAF_AT]), (n_trees * n_places,), np.uint8)
-        leaf = numba.carray(pointer(room_on_stack(np.int64(room))), (room,), np.uint8)
+        leaf = stack_array(room, np.uint8)
         for block in range((n_rows + room - 1) // room):
             q = binned + block * n_binned * room
             first_row = block * room

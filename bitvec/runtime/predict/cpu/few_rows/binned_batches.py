@@ -166,7 +166,7 @@ def _finish(header, sums, n, to, n_rows, zero):
             raw[row] = kind(np.float64(added[row * of_row] * scale[0]) + base[0])
         return
     done = 0
-    if field(header, "is_by_row"):  # rows that end `n_sums` scores before the last
+    if field(header, "is_by_row"):  # but for the last rows, behind which no others are written
         done = max(n_rows - (n_sums - 1) // n_outputs, 0)
         by, more = field(header, "scale"), field(header, "base")
         _finish_rows(sums, n_sums, by, more, to, n_outputs, done, zero)

@@ -70,7 +70,7 @@ def rows_answered(
     kernel, header : int64
         Addresses of a `compiling.Kernel` of (X, header, out), and of the header.
     row_stride, column_stride : int64
-        Of X, of which the kernel takes these.
+        Bytes from one row of X to the next, and from one column: of any that the kernel takes.
     width, row_bytes, step : int64
         Of the answer to a row: 0 if it has one axis, its bytes, and those of an element.
     """
