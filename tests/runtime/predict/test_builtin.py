@@ -107,6 +107,8 @@ def test_references_are_neither_lost_nor_kept(predictor):
     few = predictor._few["raw"]
     answer = few(X)
     assert sys.getrefcount(answer) == 2
+    assert predictor._few["predict"](refused) is None  # which loads what it runs
+    gc.collect()
     before = [sys.getrefcount(each) for each in (X, None, np.ndarray, X.dtype, few.__self__)]
     for _ in range(2000):
         few(X)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -14,6 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oblique_forests import oblique
+from row_answers import DTYPES, VERBS, answers_to, drawn_rows, grown, quiet, same
 from strategies import AXIS, EQUAL, KERNEL, SET, examples, forests, raw_scores, rows
 
 from bitvec.core import structure
@@ -25,29 +26,32 @@ from bitvec.core.output import Aggregate, Output, PostTransform, SoftmaxSum
 from bitvec.core.source import Source
 from bitvec.errors import InputError
 from bitvec.runtime.predict.cpu import choice, numpy_loops
-from bitvec.runtime.predict.cpu.few_rows import forest_rows, masks, set_masks
+from bitvec.runtime.predict.cpu.few_rows import forest_rows, masks, set_masks, set_rows
 from bitvec.runtime.predict.cpu.few_rows.direct_walks import DirectWalks
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
+from bitvec.runtime.predict.cpu.few_rows.path_walks import PathWalks
 from bitvec.runtime.predict.cpu.few_rows.walks import Walks
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
 from bitvec.runtime.predict.cpu.target import vectors
-from bitvec.runtime.predict.cpu.traversal import keyed, single
+from bitvec.runtime.predict.cpu.traversal import keyed, paths, single
 from bitvec.runtime.predict.predictor import compile
 
-DTYPES = [np.dtype(np.float32), np.dtype(np.float64)]
-VERBS = ("raw", "scores", "predict", "predict_proba", "decision_function", "exit_leaves", "apply")
 KEYED = {"kinds": (AXIS, SET, EQUAL, KERNEL), "linear": False}
 SUMS = (Aggregate.SUM, Aggregate.MEAN)
 
 
 def layouts_of(forest, dtype):
     """Every layout that can hold a forest."""
-    made = [Walks(forest, dtype, leaf_vectors.pack(forest))]
+    made = []
+    if set_rows.unsupported_reason(forest) is None:
+        made.append(Walks(forest, dtype, leaf_vectors.pack(forest)))
     if masks.unsupported_reason(forest) is None:
         wide = min(dtype.itemsize, forest.dtype.itemsize) == 8
         made += [Masks(forest, dtype, bits) for bits in ((32, 64) if wide else (32,))]
     if single.unsupported_reason(forest) is None:
         made.append(DirectWalks(forest, dtype))
+    if paths.unsupported_reason(forest) is None:
+        made.append(PathWalks(forest, dtype))
     return made
 
 
@@ -59,36 +63,6 @@ def rows_of(forest, layout=None, dtype=None):
         few._sums = leaf_vectors.pack(forest)
         few._layouts[dtype] = layout
     return few
-
-
-def quiet(function, *arguments):
-    with warnings.catch_warnings():  # NumPy remarks on the infinities that rows hold on purpose
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return function(*arguments)
-
-
-def same(got, expected):
-    assert got.dtype == expected.dtype
-    assert got.shape == expected.shape
-    if expected.dtype.kind != "f":
-        assert np.array_equal(got, expected)
-        return
-    assert np.array_equal(got, expected, equal_nan=True)
-    number = ~np.isnan(expected)
-    assert np.array_equal(np.signbit(got[number]), np.signbit(expected[number]))
-
-
-def answers_to(forest, X):
-    """The reference's answers by method; of several targets side by side."""
-    reference = compile(forest, engine="reference")
-    classes = forest.output.classes
-    found = {}
-    for verb in VERBS:
-        if verb == "predict_proba" and classes is None:
-            continue
-        answer = quiet(getattr(reference, verb), X)
-        found[verb] = np.concatenate(answer, axis=1) if isinstance(answer, list) else answer
-    return found
 
 
 def is_served(output, raw):
@@ -151,50 +125,6 @@ def test_a_small_batch_is_not_run_by_the_kernel_of_large_ones():
     X = np.random.default_rng(0).normal(size=(300, 5)).astype(np.float32)
     assert few.call("raw").answer(X[:10]) is None
     same(few.call("raw").answer(X), compile(forest, engine="reference").raw(X))
-
-
-def grown(n_trees, n_leaves, n_features, dtype=np.float32, seed=0, **output):
-    """Random trees with thresholds and rows on one coarse grid, so that ties are common."""
-    rng = np.random.default_rng(seed)
-    left, right, roots = [], [], []
-    for tree in range(n_trees):
-        size = n_leaves - 7 * tree % n_leaves
-        # A node splits off what a random cut leaves to each side; `~leaf` names a leaf.
-        todo = [(0, size, None)]
-        while todo:
-            lo, hi, parent = todo.pop(0)
-            name = ~(tree * n_leaves + lo)
-            if hi - lo > 1:
-                name = len(left)
-                left.append(0)
-                right.append(0)
-                cut = int(rng.integers(lo + 1, hi))
-                todo += [(lo, cut, (left, name)), (cut, hi, (right, name))]
-            if parent is None:
-                roots.append(name)
-            else:
-                parent[0][parent[1]] = name
-    B = structure.from_children(np.array(left), np.array(right), np.array(roots))
-    return Forest(
-        axis_aligned(
-            rng.integers(0, n_features, B.n_nodes),
-            (rng.integers(-8, 9, B.n_nodes) / 4).astype(dtype),
-            relation=rng.integers(0, 2, B.n_nodes),
-            missing_right=rng.random(B.n_nodes) < 0.5,
-        ),
-        B,
-        Leaves(rng.normal(size=(B.n_leaves, 1)).astype(np.float32)),
-        Output(1, np.dtype(np.float32), **output),
-        Inputs(n_features),
-    )
-
-
-def drawn_rows(forest, n_rows, dtype, seed=1):
-    rng = np.random.default_rng(seed)
-    X = (rng.integers(-9, 10, (n_rows, forest.n_features)) / 4).astype(dtype)
-    for value in (np.nan, np.inf, -np.inf, -0.0):
-        X[rng.random(X.shape) < 0.04] = value
-    return X
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -541,11 +471,11 @@ def test_forests_without_a_call_say_why():
     )
     linear = replace(forest, leaves=Leaves(forest.leaves.v, linear=terms))
     assert "linear" in forest_rows.unsupported_reason(linear)
-    oblique = Forest.from_matrices([[1, 1]], [0.5], [[0], [1]], [10, 20])
-    assert "column" in forest_rows.unsupported_reason(oblique)
+    polytopes = oblique(2, 3, 4, np.float32, rows=2)
+    assert "column" in forest_rows.unsupported_reason(polytopes)
     many = with_sets(grown(240, 100, 5), 0.6)
     assert "sets" in forest_rows.unsupported_reason(many)
-    assert compile(oblique, engine="numba")._few_raw(np.ones((1, 2))) is None
+    assert compile(polytopes, engine="numba")._few_raw(np.ones((1, 4))) is None
 
 
 def test_threads_that_call_at_once_do_not_meet(model):

@@ -62,16 +62,25 @@ _FEW_VECTORS = 2.0
 """Factor of a chain node's cycles in a block of 128 rows, whose states wait for each other."""
 _BIN = {16: 3.5, 8: 4.0, 0: 8.0}
 """Cycles a column whose values are binned, by the words that are looked up at once."""
-_KEY = 3.0
-"""Cycles a column whose values are ranked, or made keys."""
+_KEY, _MANY_KEYS = 3.0, 150
+"""Cycles a column whose values are made keys, and of how many columns each costs twice as many: a
+block has fewer rows then."""
 _SET = {"perfect": 0.1, "chain": 0.03}
 """Cycles a set node, besides those of a node; of oblivious trees as of perfect, once a level."""
 _DEEP_LEVEL = 3.6
 """Cycles a level of a tree that is walked, 16 rows in flight."""
-_SINGLE_LEVEL = 8.0
-"""Cycles a level where rows walk straight over X, whose columns need no keys then."""
+_SINGLE_LEVEL = {2 << 20: 4.0, 5 << 20: 5.5, np.inf: 14.0}
+"""Cycles a level where rows walk straight over X, 64 at a time, by the bytes of all trees."""
 _MIXED_LEVEL = 40.0
 """Cycles a level where every node is evaluated on its own."""
+
+
+COMPILED = (*BITVECTOR, "single", "paths")
+"""Kernels whose batches are answered in a single compiled call."""
+LONG_CALL = 25_000.0
+"""Cycles of a batch by others, before its rows."""
+COLD = 20
+"""Rows by the kernel deep that cost as much as to fetch its trees, in a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +112,8 @@ def unsupported_reason(name: str, forest: Forest, *, counts: bool = True) -> str
     return reason
 
 
+SMALL = 64
+"""Rows of a small batch."""
 FEW = 16
 """Rows up to which a kernel that needs no binned columns may be the faster one."""
 
@@ -140,7 +151,7 @@ def require_kernel(name: str, forest: Forest) -> Choice:
 
 
 def choose(forest: Forest, *, small: bool = False, few: bool = False) -> Choice:
-    """Return the cheapest kernel for batches of a forest, small ones of 100 rows, or `FEW` rows.
+    """Return the cheapest kernel for batches of a forest, of `SMALL` rows, or of `FEW`.
 
     Examples
     --------
@@ -195,15 +206,21 @@ def costs(forest: Forest, *, small: bool = False) -> dict[str, float | None]:
     padded = place * B.n_trees * (2.0 ** max(deepest, 3) - 1) if deepest <= 16 else None
     walked = _HYBRID_LEVEL * (max(deepest, hybrid.TOP + 1) - hybrid.TOP) + _HYBRID_LEAF
     tall = B.n_trees * (_PERFECT_WIDE * (2**hybrid.TOP - 1) + walked)
+    walked_bytes = 4 * forest.dtype.itemsize * forest.n_leaves
+    level = next(cost for most, cost in _SINGLE_LEVEL.items() if walked_bytes <= most)
+    keys = _KEY * columns * (1 + columns / _MANY_KEYS)
+    deep = keys + _DEEP_LEVEL * levels + 4 * B.n_trees + further
+    call = LONG_CALL / SMALL if small else 0.0
+    cold = COLD / SMALL * deep if small else 0.0
     return {
         "perfect": None if padded is None else added + padded + _SET["perfect"] * sets,
         "hybrid": binned + tall + _SET["perfect"] * sets,
         "chain": added + node * B.n_nodes + _SET["chain"] * sets,
         "oblivious": None if shared is None else binned + shared,
-        "single": _SINGLE_LEVEL * levels + further,
-        "deep": _KEY * columns + _DEEP_LEVEL * levels + 4 * B.n_trees + further,
+        "single": level * levels + further,
+        "deep": call + cold + deep,
         "paths": path,
-        "mixed": max(_MIXED_LEVEL * levels, mixed.cycles(forest)),
+        "mixed": call + max(_MIXED_LEVEL * levels, mixed.cycles(forest)),
     }
 
 

@@ -15,6 +15,7 @@ from numba.core.callconv import RETCODE_NONE, RETCODE_OK
 from numba.extending import intrinsic
 
 from bitvec.core.arrays import Array
+from bitvec.runtime.predict.cpu import vectors
 
 CACHE_LINE = 64
 
@@ -56,6 +57,29 @@ def pointer(typing_context, address):
         return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
 
     return types.voidptr(types.int64), generate
+
+
+@intrinsic
+def copy_bytes(typing_context, source, to, n_bytes):
+    """Copy bytes, a multiple of 4: 32 at a time, and the rest by words."""
+
+    def generate(context, builder, signature, arguments):
+        source, to, n_bytes = arguments
+
+        def step(kind):
+            def body(at, _):
+                vectors.store(builder, vectors.load(builder, source, at, kind), to, at)
+
+            return body
+
+        whole = builder.and_(n_bytes, vectors.number(-32))
+        even = builder.and_(n_bytes, vectors.number(-8))
+        vectors.count(builder, vectors.number(0), whole, step(vectors.vector(vectors.I64, 4)), 32)
+        vectors.count(builder, whole, even, step(vectors.I64), 8)
+        vectors.count(builder, even, n_bytes, step(vectors.I32), 4)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
 
 
 def _loader(numba_type, bits: int, is_float: bool):

@@ -76,6 +76,8 @@ FIELDS = (
     "leaf_ptr",
     "nodes",
     "leaf_at",
+    "roots",
+    "weights",
     "has_vectors",
     "wants_vectors",
     # Leaf vectors and their sum.

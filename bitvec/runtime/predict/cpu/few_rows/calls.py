@@ -81,13 +81,12 @@ def run(X, header, out):
     most = type(X[0, 0])(largest)
     if field(header, "find_rows"):
         return run_blocks(X, header, out, most)
-    walk, n_sound = field(header, "walk"), X.shape[0]
+    walk = field(header, "walk")
     for first in range(0, X.shape[0], at_once):
         last = min(first + at_once, X.shape[0])
+        if finite and not is_sound(X, first, last, most):
+            return first
         for i in range(first, last):
-            if finite and not is_sound(X, i, i + 1, most):
-                last = n_sound = i
-                break
             c_call(find, (row + i * step, header, room + (i - first) * room_bytes))
         if walk:
             c_call(walk, (last - first, header, room))
@@ -95,9 +94,7 @@ def run(X, header, out):
             own = room + (i - first) * room_bytes
             if not c_call(answer, (header, own, to + i * out_bytes)):
                 return i
-        if last == n_sound:
-            break
-    return n_sound
+    return X.shape[0]
 
 
 @kernel

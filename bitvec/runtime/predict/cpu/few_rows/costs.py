@@ -16,7 +16,7 @@ import numpy as np
 from bitvec.core import tree_paths
 from bitvec.core.arrays import unique_integers
 from bitvec.core.forest import Forest
-from bitvec.runtime.predict.cpu.choice import BITVECTOR, Choice
+from bitvec.runtime.predict.cpu.choice import COLD, COMPILED, LONG_CALL, Choice
 from bitvec.runtime.predict.cpu.target import Vectors, vectors
 
 _SLOT: Final[dict[Vectors, tuple[float, float, float]]] = {
@@ -48,8 +48,7 @@ _KEY: Final = {"masks": 2.0, "walks": 5.0}
 ROW: Final = 200.0
 """A row by any layout of few rows, before its trees."""
 _CALL: Final = 2_000.0
-_LONG_CALL: Final = 25_000.0
-"""A batch of any size, before its rows: by a kernel that reads binned columns, and by others."""
+"""A batch of any size, before its rows, in a single compiled call; else `LONG_CALL`."""
 _DEARER: Final[dict[tuple[Vectors, str], float]] = {
     ("portable", "chain"): 0.6,
     ("portable", "perfect"): 1.2,
@@ -62,7 +61,7 @@ _ROWS: Final = {
     "hybrid": 80,
     "chain": 96,
     "oblivious": 64,
-    "deep": 16,
+    "deep": 16 + COLD,
     "single": 16,
 }
 """Rows of a large batch that cost as much as what a kernel for batches takes at once, at least.
@@ -135,7 +134,7 @@ def most_rows(cycles: float, small: Choice, large: Choice) -> int:
     at_once = _ROWS.get(small.name, 1)
     cycles += ROW
     dearer = _DEARER.get((vectors(), small.name), 1.0)
-    call = _CALL if small.name in BITVECTOR else _LONG_CALL
+    call = _CALL if small.name in COMPILED else LONG_CALL
     least = call + at_once * small.cycles * dearer
     if cycles * at_once >= least:
         return int(least // cycles)

@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -28,10 +28,11 @@ from bitvec.runtime.predict.cpu.few_rows.calls import Call, Prepared, ScoresCall
 from bitvec.runtime.predict.cpu.few_rows.direct_walks import DirectWalks
 from bitvec.runtime.predict.cpu.few_rows.lone_tree import fill_answers
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
+from bitvec.runtime.predict.cpu.few_rows.path_walks import PathWalks
 from bitvec.runtime.predict.cpu.few_rows.walks import Walks
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
 from bitvec.runtime.predict.cpu.protocol import TreeKernel
-from bitvec.runtime.predict.cpu.traversal import single
+from bitvec.runtime.predict.cpu.traversal import paths, single
 from bitvec.runtime.predict.isolation_scores import isolation_offset
 from bitvec.runtime.predict.subnormals import SUBNORMAL
 
@@ -46,7 +47,10 @@ EVERY: Final = 1 << 62
 MOST_ANSWERS: Final = 1 << 26
 """Bytes of the answers of a lone tree's leaves."""
 
-Layout = DirectWalks | Masks | Walks
+BatchLayout = DirectWalks | PathWalks
+Layout = BatchLayout | Masks | Walks
+BATCHES: Final[dict[str, type[BatchLayout]]] = {"single": DirectWalks, "paths": PathWalks}
+"""Layouts that answer batches in place of the kernel of a name."""
 
 
 def unsupported_reason(forest: Forest) -> str | None:
@@ -60,7 +64,8 @@ def unsupported_reason(forest: Forest) -> str | None:
         return "its leaves are linear in x"
     if forest.n_leaves > np.iinfo(np.int32).max:
         return "it has too many leaves"
-    return set_rows.unsupported_reason(forest)
+    reason = set_rows.unsupported_reason(forest)
+    return None if reason is None or paths.unsupported_reason(forest) is None else reason
 
 
 class FewRows:
@@ -93,7 +98,7 @@ class FewRows:
         self._trees_of = trees_of
         self._n_threads = n_threads
         self._layouts: dict[np.dtype, Layout] = {}
-        self._sums: leaf_vectors.LeafSums | None = None
+        self._for_batches: dict[tuple[type[BatchLayout], np.dtype], BatchLayout] = {}
         self._packing = threading.RLock()
 
     def call(self, verb: str, *, finite: bool = False) -> Call | None:
@@ -132,17 +137,27 @@ class FewRows:
         self, answer: Answer, chosen: Choice, most: int, *, finite: bool, then: Call | None
     ) -> Call:
         """Return what answers rows by a kernel for batches."""
+        kind, n_threads = (answer.width, answer.dtype), self._n_threads if most == EVERY else 1
+        walks = BATCHES.get(chosen.name)
 
         def prepare(dtype: np.dtype) -> Prepared:
             fields = answer.fields()
+            if fields is None:
+                return Prepared(None, most)
+            if walks is not None:
+                layout = self._packed(walks, dtype)
+                fields = self._fields(layout, dtype, fields, answer.n_bytes, finite)
+                header = Header(**fields | {"find_rows": 0})
+                return Prepared(header if header["room_bytes"] <= ROOM else None, most, cycles)
             batch = binned_batches.fields_of(self._trees_of(chosen.name), dtype, self._forest)
-            if fields is None or batch is None:
+            if batch is None:
                 return Prepared(None, most)
             general = self._general_fields(dtype, answer.n_bytes, finite)
-            header = Header(**general | fields | batch)
-            return Prepared(header, most, max(chosen.cycles, 1.0))
+            return Prepared(Header(**general | fields | batch), most, cycles)
 
-        kind, n_threads = (answer.width, answer.dtype), self._n_threads if most == EVERY else 1
+        cycles = max(chosen.cycles, 1.0)
+        if walks is not None:
+            return Call(prepare, lambda dtype: most, *kind, n_threads, then=then)
         return Call(prepare, lambda dtype: most, *kind, n_threads, run_batch, then, strided=True)
 
     def info(self) -> dict[str, Any]:
@@ -156,20 +171,22 @@ class FewRows:
         return EVERY if "find_rows" in layout.fields else self.most_rows(layout)
 
     def layout(self, dtype: np.dtype) -> Layout:
-        """Return the forest packed for X of a dtype."""
+        """Return the forest packed for few rows of X of a dtype."""
         with self._packing:
             if dtype not in self._layouts:
-                self._layouts[dtype] = self._packed(dtype)
+                self._layouts[dtype] = self._chosen(dtype)
             return self._layouts[dtype]
 
     def most_rows(self, layout: Layout) -> int:
         """Return up to how many rows a call costs less than a kernel for batches."""
-        return EVERY if self._always else costs.most_rows(layout.cycles, *self._batch)
+        is_batch = all(BATCHES.get(choice.name) is type(layout) for choice in self._batch)
+        every = self._always or is_batch
+        return EVERY if every else costs.most_rows(layout.cycles, *self._batch)
 
-    def _packed(self, dtype: np.dtype) -> Layout:
+    def _chosen(self, dtype: np.dtype) -> Layout:
         forest = self._forest
-        if self._sums is None:
-            self._sums = leaf_vectors.pack(forest)
+        if set_rows.unsupported_reason(forest) is not None:
+            return self._packed(PathWalks, dtype)
         walks, direct = costs.walk_cycles(forest), math.inf
         if single.unsupported_reason(forest) is None:
             direct = 0.0 if forest.n_trees == 1 else costs.direct_cycles(forest)
@@ -179,8 +196,19 @@ class FewRows:
             if side_by_side.cycles <= least:
                 return side_by_side
         if direct < walks:
-            return DirectWalks(forest, dtype)
+            return self._packed(DirectWalks, dtype)
         return Walks(forest, dtype, self._sums)
+
+    def _packed(self, kind: type[BatchLayout], dtype: np.dtype) -> BatchLayout:
+        """Return the forest packed for any number of rows, made when it is asked for first."""
+        with self._packing:
+            if (kind, dtype) not in self._for_batches:
+                self._for_batches[kind, dtype] = kind(self._forest, dtype)
+            return self._for_batches[kind, dtype]
+
+    @cached_property
+    def _sums(self) -> leaf_vectors.LeafSums:
+        return leaf_vectors.pack(self._forest)
 
     def _answers(self, header: Header) -> np.ndarray | None:
         """Return the answers of a lone tree's leaves, None where they are not made beforehand."""
@@ -194,7 +222,6 @@ class FewRows:
         self, layout: Layout, dtype: np.dtype, fields: dict[str, Any], out_bytes: int, finite: bool
     ) -> dict[str, Any]:
         forest, output = self._forest, self._forest.output
-        assert self._sums is not None
         keys_bytes = -(-layout.keys_bytes // 64) * 64
         leaves_bytes = -(-layout.leaves_bytes // 64) * 64
         scores = "answer" not in fields

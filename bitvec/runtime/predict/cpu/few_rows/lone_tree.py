@@ -17,6 +17,7 @@ from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
 from bitvec.runtime.predict.cpu.kernel_arrays import (
     c_call,
+    copy_bytes,
     load_int32,
     pointer,
     room_on_stack,
@@ -39,7 +40,6 @@ from bitvec.runtime.predict.cpu.vectors import (
     splat,
     vector,
 )
-from bitvec.runtime.predict.cpu.vectors import store as store_vector
 
 AT_ONCE = 64
 """Values that are looked over in one turn."""
@@ -95,7 +95,7 @@ def _is_beyond(typing_context, start, n, largest):
 
 
 @inner
-def _are_sound(start, n, largest):
+def are_sound(start, n, largest):
     """Return whether n numbers that lie side by side are less than the largest."""
     whole = n // AT_ONCE * AT_ONCE
     if _is_beyond(start, whole, largest):
@@ -113,10 +113,10 @@ def is_sound(X, first, last, largest):
     start, size = np.int64(X.ctypes.data) + first * X.strides[0], size_of(largest)
     n, columns = last - first, X.shape[1]
     if X.strides[1] == size and X.strides[0] == size * columns:
-        return _are_sound(start, n * columns, largest)
+        return are_sound(start, n * columns, largest)
     if X.strides[0] == size:
         for column in range(columns):
-            if not _are_sound(start + column * X.strides[1], n, largest):
+            if not are_sound(start + column * X.strides[1], n, largest):
                 return False
         return True
     sound = True
@@ -126,51 +126,28 @@ def is_sound(X, first, last, largest):
     return sound
 
 
-@intrinsic
-def _copy(typing_context, source, to, n_bytes):
-    """Copy bytes, a multiple of 4: 32 at a time, and the rest by words."""
-
-    def generate(context, builder, signature, arguments):
-        source, to, n_bytes = arguments
-
-        def step(kind):
-            def body(at, _):
-                store_vector(builder, load(builder, source, at, kind), to, at)
-
-            return body
-
-        whole = builder.and_(n_bytes, number(-32))
-        even = builder.and_(n_bytes, number(-8))
-        count(builder, number(0), whole, step(vector(I64, 4)), 32)
-        count(builder, whole, even, step(I64), 8)
-        count(builder, even, n_bytes, step(I32), 4)
-        return context.get_dummy_value()
-
-    return types.void(address, address, address), generate
-
-
 @inner
 def run_blocks(X, header, out, largest):
     """Fill the answers to rows of a lone tree, block by block; return how many are served."""
     row, step = np.int64(X.ctypes.data), X.strides[0]
     to, out_bytes = np.int64(out.ctypes.data), field(header, "out_bytes")
-    find, answers = field(header, "find_rows"), field(header, "answers")
-    finite = field(header, "finite")
-    if finite and field(header, "find_finite_rows"):
-        find = field(header, "find_finite_rows")
+    find_any, find_finite = field(header, "find_rows"), field(header, "find_finite_rows")
+    finite, answers = field(header, "finite"), field(header, "answers")
     room = room_on_stack(field(header, "room_bytes"))
     leaves, n_rows = room + field(header, "leaves_at"), X.shape[0]
     for first in range(0, n_rows, BLOCK):
         last = min(first + BLOCK, n_rows)
-        if finite and not is_sound(X, first, last, largest):
+        is_finite = (finite or find_finite) and is_sound(X, first, last, largest)
+        if finite and not is_finite:
             return first
+        find = find_finite if is_finite and find_finite else find_any
         for start in range(first, last, LANES):
             n = min(LANES, last - start)
             store(room, np.int64(n))
             c_call(find, (row + start * step, header, room))
             for i in range(n):
                 leaf = np.int64(load_int32(leaves + 4 * i))
-                _copy(answers + out_bytes * leaf, to + (start + i) * out_bytes, out_bytes)
+                copy_bytes(answers + out_bytes * leaf, to + (start + i) * out_bytes, out_bytes)
     return n_rows
 
 

@@ -1,4 +1,4 @@
-"""A walk of rows without missing values through a lone tree, 16 in step, by plain comparisons.
+"""A walk of rows without missing values through a tree, 16 in step, by plain comparisons.
 
     at = 0;  while it moves:  at = child[at] + (x[column[at]] > threshold[at])
 
@@ -27,11 +27,11 @@ from bitvec.runtime.predict.cpu.vectors import F32, F64, I32, I64, address, load
 
 
 def fields_of(forest: Forest, dtype: np.dtype) -> dict[str, Any]:
-    """Return the fields of the walk: none where a link has too few bits for the tree."""
+    """Return the fields of the walk: none where a link has too few bits for a tree."""
     tests, B = forest.tests, forest.bitvectors
     size = dtype.itemsize
     column_bits = max(1, (forest.n_features - 1).bit_length())
-    if 2 * B.n_leaves >= 1 << (8 * size - column_bits):
+    if 2 * int(np.diff(B.leaf_ptr).max(initial=0)) >= 1 << (8 * size - column_bits):
         return {}
     position, leaf_position, child = keyed.positions(B)
     word = np.dtype(f"u{size}")
@@ -42,9 +42,11 @@ def fields_of(forest: Forest, dtype: np.dtype) -> dict[str, Any]:
     nodes[position, 0] = thresholds.view(word)
     nodes[position, 1] = (child.astype(word) << word.type(column_bits)) | tests.feature.astype(word)
     nodes[leaf_position, 0] = np.array([np.inf], dtype).view(word)
-    nodes[leaf_position, 1] = leaf_position.astype(word) << word.type(column_bits)
+    first_leaf = np.repeat(B.leaf_ptr[:-1], np.diff(B.leaf_ptr))
+    own = leaf_position - 2 * first_leaf
+    nodes[leaf_position, 1] = own.astype(word) << word.type(column_bits)
     leaf_at = np.zeros(2 * B.n_leaves, np.int32)
-    leaf_at[leaf_position] = np.arange(B.n_leaves)
+    leaf_at[leaf_position] = np.arange(B.n_leaves) - first_leaf
     return {
         "plain_nodes": constant(nodes), "plain_leaf_at": leaf_at, "column_bits": column_bits
     }  # fmt: skip

@@ -6,7 +6,7 @@ in the same direction: so a node asks whether z is NaN, and nothing else needs t
 values.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, call-arg"
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import ZERO_THRESHOLD, MissingRule, NodeTests
 from bitvec.runtime.predict.cpu.compiling import inner
-from bitvec.runtime.predict.cpu.kernel_arrays import constant
+from bitvec.runtime.predict.cpu.kernel_arrays import constant, copy_bytes
 from bitvec.runtime.predict.cpu.oblique.turning import PART, read, size_of, turn_part, turn_square
 
 _MOST_COUNTED = 1 << 20
@@ -70,20 +70,7 @@ def oblique_columns(tests: NodeTests, sentinel: float | None) -> ObliqueColumns:
         where, position = _numbered(part)
         code = code * where.size + position
     first, read = _numbered(code)
-    records = np.zeros(
-        first.size,
-        np.dtype(
-            [
-                ("column", np.int64),
-                ("rule", np.int64),
-                ("indicator", np.int64),
-                ("substitute", dtype),
-                ("sentinel", dtype),
-                ("run", np.int64),
-            ],
-            align=True,
-        ),
-    )
+    records = np.zeros(first.size, record_of(dtype))
     records["column"] = tests.column[first]
     records["rule"] = rule[first]
     records["indicator"] = indicator[first]
@@ -91,6 +78,13 @@ def oblique_columns(tests: NodeTests, sentinel: float | None) -> ObliqueColumns:
     with np.errstate(over="ignore"):
         records["sentinel"] = np.nan if sentinel is None else sentinel
     return ObliqueColumns(with_runs(records), read.ravel())
+
+
+def record_of(dtype: np.dtype) -> np.dtype:
+    """Return the dtype of records beside weights of a dtype."""
+    numbers = [(name, np.int64) for name in ("column", "rule", "indicator")]
+    values = [(name, dtype) for name in ("substitute", "sentinel")]
+    return np.dtype([*numbers, *values, ("run", np.int64)], align=True)
 
 
 def _numbered(code: Array) -> tuple[Array, Array]:
@@ -201,7 +195,9 @@ def read_rows(source, records, n_rows, out, like):
         for row in range(n_rows):
             at = column + row * row_stride
             part = out[row]
-            if column_stride == size_of(like):
+            if column_stride == size_of(like) == out.itemsize:
+                copy_bytes(at, part.ctypes.data + k * out.itemsize, record.run * out.itemsize)
+            elif column_stride == size_of(like):
                 for j in range(record.run):
                     part[np.uint64(k + j)] = number(read(at + j * size_of(like), like))
             else:

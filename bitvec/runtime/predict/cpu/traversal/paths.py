@@ -1,16 +1,18 @@
-"""Oblique trees, the nodes on a row's path alone: a vector of rows walks a tree in step.
+"""Oblique trees, the nodes on a row's path alone: rows walk trees in step, one in each lane.
 
-The rows of a vector stand at different nodes, with other weights each. The products of one row's
-entries do not depend on each other: they are made side by side, then turned, so that each lane is a
-row and the sums run entry by entry, as the reference's. Few rows walk several trees in step.
+The lanes stand at different nodes, with other weights each. The products of one lane's entries do
+not depend on each other: they are made side by side, then turned, so that the sums of all lanes run
+entry by entry, as the reference's. A lane is a row in a tree, so that few rows fill vectors too.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
+# mypy: disable-error-code="var-annotated"
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -22,7 +24,15 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, Kind, Relation
 from bitvec.core.shape_annotations import Float, Int32
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
-from bitvec.runtime.predict.cpu.kernel_arrays import address_of, aligned, constant
+from bitvec.runtime.predict.cpu.kernel_arrays import (
+    address_of,
+    aligned,
+    constant,
+    load_int32,
+    load_int64,
+    room_on_stack,
+)
+from bitvec.runtime.predict.cpu.kernel_arrays import store as store_number
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
 from bitvec.runtime.predict.cpu.oblique.oblique_columns import oblique_columns, read_rows, with_runs
 from bitvec.runtime.predict.cpu.oblique.turning import PART, VECTOR, emitted, turned
@@ -45,8 +55,6 @@ BLOCK_BYTES = 1 << 18
 """All trees are run for so many bytes of rows at a time, which stay in the second-level cache."""
 MOST_ROWS = 1024
 """Rows of a block at most."""
-FEW = 4
-"""Rows that fill less than one part in so many of a vector walk several trees in step instead."""
 _NODE = 8.5
 _ENTRY = {"avx512": {4: 0.31, 8: 0.55}, "portable": {4: 0.9, 8: 0.7}}
 """Cycles of a node, and of an entry by the bytes of a value, on one core of a Zen 4 processor.
@@ -78,14 +86,14 @@ class Paths:
         width = int(np.diff(tests.row_ptr).max(initial=0))
         order = columns.read[:width]
         # The records stand in the order in which all rows of S read them.
-        self._records = with_runs(columns.records[order])
-        self._width = padded(width)
-        weights = aligned((tests.n_rows + 1) * self._width * dtype.itemsize).view(dtype)
+        self.records = with_runs(columns.records[order])
+        self.width = padded(width)
+        weights = aligned((tests.n_rows + 1) * self.width * dtype.itemsize).view(dtype)
         weights[:] = 0
         rows = weights.reshape(tests.n_rows + 1, -1)
         rows[:-1, :width] = tests.weight.reshape(tests.n_rows, width)
-        self._weights = constant(weights)
-        self._nodes, self._root = _positions(forest)
+        self.weights = constant(weights)
+        self.nodes, self.root = _positions(forest)
         self._leaf_ptr = constant(B.leaf_ptr)
         self._sums = leaf_vectors.pack(forest)
 
@@ -100,7 +108,7 @@ class Paths:
     @property
     def packed_bytes(self) -> int:
         """Bytes of all arrays that the kernel reads, X apart."""
-        arrays = self._records, self._weights, self._nodes, self._root, self._leaf_ptr
+        arrays = self.records, self.weights, self.nodes, self.root, self._leaf_ptr
         return self._sums.n_bytes + sum(array.nbytes for array in arrays)
 
     def exit_leaves(
@@ -120,7 +128,7 @@ class Paths:
     def _arguments(self, X: Array) -> tuple[object, ...]:
         source = address_of(X), X.strides[0], X.strides[1]
         like = X.dtype.type(0)
-        return source, like, self._records, (self._weights, self._nodes, self._root), self._width
+        return source, like, self.records, (self.weights, self.nodes, self.root), self.width
 
 
 def padded(width: int) -> int:
@@ -207,11 +215,11 @@ def _record(dtype: np.dtype) -> np.dtype:
 
 
 @emitted
-def _step(typing_context, at, x, x_stride, weights, width, nodes, size):
+def _step(typing_context, at, xs, weights, width, nodes, size):
     """Move a vector of rows on by one position, and return whether any of them moved.
 
-    `at` is the address of their positions, int32, one for each lane; row k of X stands at
-    `x + k * x_stride`. `width` is a multiple of `PART`. `size`, the bytes of a value, is a literal.
+    `at` is the address of their positions, int32, one for each lane, and `xs` of where their values
+    stand. `width` is a multiple of `PART`. `size`, the bytes of a value, is a literal.
 
     Cost: for each square of entries as wide as a vector, two loads and a product for each row,
     log2(lanes) shuffles and one addition for each entry.
@@ -223,7 +231,7 @@ def _step(typing_context, at, x, x_stride, weights, width, nodes, size):
     record = _record(np.dtype(f"f{size}"))
 
     def generate(context, builder, signature, arguments):
-        at, x, x_stride, weights, width, nodes = arguments[:6]
+        at, xs, weights, width, nodes = arguments[:5]
         here, links, bounds, rows = [], [], [], []
         stride = builder.mul(width, number(size))
         for k in range(lanes):
@@ -236,7 +244,7 @@ def _step(typing_context, at, x, x_stride, weights, width, nodes, size):
             bounds.append(load(builder, node, number(0), element))
             links.append(load(builder, node, number(size), I32))
             rows.append(builder.add(weights, builder.mul(row, stride)))
-        xs = [builder.add(x, builder.mul(x_stride, number(k))) for k in range(lanes)]
+        values = [load(builder, xs, number(8 * k), I64) for k in range(lanes)]
 
         def summed(entries):
             def body(j, totals):
@@ -244,7 +252,7 @@ def _step(typing_context, at, x, x_stride, weights, width, nodes, size):
                 products = []
                 for k in range(lanes):
                     weight = load(builder, rows[k], offset, vector(element, entries))
-                    value = load(builder, xs[k], offset, vector(element, entries))
+                    value = load(builder, values[k], offset, vector(element, entries))
                     products.append(builder.fmul(weight, value))
                 total = totals[0]
                 for term in turned(builder, products, lanes):
@@ -282,20 +290,67 @@ def _step(typing_context, at, x, x_stride, weights, width, nodes, size):
         bits = builder.bitcast(moved, ir.IntType(lanes))
         return builder.icmp_unsigned("!=", bits, ir.Constant(ir.IntType(lanes), 0))
 
-    arguments = (address, address, address, address, address, address, size_type)
-    return types.boolean(*arguments), generate
+    return types.boolean(*[address] * 5, size_type), generate
 
 
 @inner
-def _leaves(at, nodes, n, out):
-    """Fill `out` with the leaf numbers of the first n lanes."""
-    for k in range(n):
-        out[np.uint64(k)] = nodes[np.uint64(at[np.uint64(k)])].row
+def _address(array):
+    return np.int64(array.ctypes.data)  # unsigned, it would make sums of addresses floats
+
+
+@inner
+def _first(first_leaf, tree):
+    return np.int32(load_int64(first_leaf + 8 * tree)) if first_leaf else np.int32(0)
+
+
+@cache
+def walker(size: int) -> Any:
+    """Return the walk of rows whose values take so many bytes, for a kernel."""
+    lanes, record = VECTOR // size, _record(np.dtype(f"f{size}")).itemsize
+
+    @inner
+    def walk(rows, n_rows, trees, n_trees, found, row_step, tree_step):
+        """Fill in the leaf numbers of rows, int32, so many bytes apart for rows and trees.
+
+        `rows` are the address of the first and the bytes from one to the next; `trees` those of the
+        weights, the entries of a row of them, the positions, that of the first root, and, or 0,
+        of the first leaf of each tree, which is added to numbers.
+        """
+        x, x_step = rows
+        weights, width, nodes, root, first_leaf = trees
+        at, xs = room_on_stack(4 * lanes), room_on_stack(8 * lanes)
+        row = tree = 0
+        n = n_rows * n_trees
+        for first in range(0, n, lanes):
+            first_row, first_tree = row, tree
+            start, value = np.int32(load_int64(root + 8 * tree)), x + row * x_step
+            for k in range(lanes):
+                store_number(at + 4 * k, start)
+                store_number(xs + 8 * k, value)
+                row, value = row + 1, value + x_step
+                if row == n_rows:  # beyond the last tree, once more through it
+                    row, value, tree = 0, x, min(tree + 1, n_trees - 1)
+                    start = np.int32(load_int64(root + 8 * tree))
+            while _step(at, xs, weights, width, nodes, size):
+                pass
+            row, tree = first_row, first_tree
+            to = found + row * row_step + tree * tree_step
+            more = _first(first_leaf, tree)
+            for k in range(min(lanes, n - first)):
+                node = nodes + record * np.int64(load_int32(at + 4 * k))
+                store_number(to, np.int32(load_int32(node + size + 4) + more))
+                row, to = row + 1, to + row_step
+                if row == n_rows and tree + 1 < n_trees:
+                    row, tree = 0, tree + 1
+                    to = found + tree * tree_step
+                    more = _first(first_leaf, tree)
+
+    return walk
 
 
 @cache
 def _exit_kernel(size: int) -> Kernel:
-    lanes = VECTOR // size
+    lanes, walk = VECTOR // size, walker(size)
 
     @kernel
     def path_exits(source, like, records, trees, width, exits):
@@ -304,37 +359,21 @@ def _exit_kernel(size: int) -> Kernel:
         n_rows, n_trees = exits.shape
         block = block_rows(n_rows, width, size, lanes)
         x = np.zeros((block, width), weights.dtype)
-        at = np.empty(lanes, np.uint32)
-        w, p, to = weights.ctypes.data, nodes.ctypes.data, at.ctypes.data
+        w, p, r = _address(weights), _address(nodes), _address(root)
+        forest, rows = (w, width, p, r, 0), (_address(x), width * size)
         for first in range(0, n_rows, block):
             here = min(block, n_rows - first)
             part = (address + first * row_stride, row_stride, column_stride)
             read_rows(part, records, here, x, like)
-            if here * FEW < lanes:
-                for row in range(here):
-                    for tree in range(0, n_trees, lanes):
-                        for k in range(lanes):
-                            at[k] = root[min(tree + k, n_trees - 1)]
-                        value = x.ctypes.data + row * width * size
-                        while _step(to, value, 0, w, width, p, size):
-                            pass
-                        _leaves(at, nodes, min(lanes, n_trees - tree), exits[first + row, tree:])
-                continue
-            for tree in range(n_trees):
-                for row in range(0, here, lanes):
-                    at[:] = root[tree]
-                    value = x.ctypes.data + row * width * size
-                    while _step(to, value, width * size, w, width, p, size):
-                        pass
-                    out = exits[first + row :, tree]
-                    _leaves(at, nodes, min(lanes, here - row), out)
+            to = _address(exits) + 4 * first * n_trees
+            walk(rows, here, forest, n_trees, to, 4 * n_trees, 4)
 
     return path_exits
 
 
 @cache
 def _sum_kernel(size: int) -> Kernel:
-    lanes = VECTOR // size
+    lanes, walk = VECTOR // size, walker(size)
 
     @kernel
     def path_sums(source, like, records, trees, width, leaf_ptr, id_of, sums, total):
@@ -343,43 +382,27 @@ def _sum_kernel(size: int) -> Kernel:
         n_rows, n_trees = total.shape[0], root.shape[0]
         block = block_rows(n_rows, width, size, lanes)
         x = np.zeros((block, width), weights.dtype)
-        at = np.empty(lanes, np.uint32)
-        leaf = np.empty(max(block, n_trees), np.int64)
-        w, p, to = weights.ctypes.data, nodes.ctypes.data, at.ctypes.data
+        at_once = 1 if block > lanes else n_trees
+        leaf = np.empty((at_once, block), np.int32)
+        w, p, r = _address(weights), _address(nodes), _address(root)
+        rows = (_address(x), width * size)
         for first in range(0, n_rows, block):
             here = min(block, n_rows - first)
             part = (address + first * row_stride, row_stride, column_stride)
             read_rows(part, records, here, x, like)
-            if here * FEW < lanes:
-                for row in range(here):
-                    for tree in range(0, n_trees, lanes):
-                        for k in range(lanes):
-                            at[k] = root[min(tree + k, n_trees - 1)]
-                        value = x.ctypes.data + row * width * size
-                        while _step(to, value, 0, w, width, p, size):
-                            pass
-                        _leaves(at, nodes, min(lanes, n_trees - tree), leaf[tree:])
-                    for tree in range(n_trees):
-                        one = leaf[tree : tree + 1]
-                        _add(one, leaf_ptr[tree], id_of, first + row, sums, total)
-                continue
-            for tree in range(n_trees):
-                for row in range(0, here, lanes):
-                    at[:] = root[tree]
-                    value = x.ctypes.data + row * width * size
-                    while _step(to, value, width * size, w, width, p, size):
-                        pass
-                    _leaves(at, nodes, min(lanes, here - row), leaf[row:])
-                _add(leaf[:here], leaf_ptr[tree], id_of, first, sums, total)
+            for tree in range(0, n_trees, at_once):
+                some = (w, width, p, r + 8 * tree, _address(leaf_ptr) + 8 * tree)
+                walk(rows, here, some, at_once, _address(leaf), 4, 4 * block)
+                for k in range(at_once):
+                    _add(leaf[k, :here], id_of, first, sums, total)
 
     return path_sums
 
 
 @inner
-def _add(leaf, first_leaf, id_of, first_row, sums, total):
-    for k in range(leaf.shape[0]):
-        leaf[k] += first_leaf
-        if id_of.shape[0]:
+def _add(leaf, id_of, first_row, sums, total):
+    if id_of.shape[0]:
+        for k in range(leaf.shape[0]):
             leaf[k] = id_of[np.uint64(leaf[k])]
     leaf_vectors.add(leaf, first_row, sums, total)
 

@@ -23,7 +23,7 @@ from bitvec.runtime.predict.cpu.traversal.key_columns import DOUBLE, ROUNDED, SI
 
 LANES = 16
 """Rows that walk a tree in step, so that the waits for memory overlap."""
-MOST_TREES = 64
+MOST_TREES = 256
 """With more trees, keys that are made once for all of them cost less."""
 
 
