@@ -52,6 +52,8 @@ _OBLIVIOUS_LEVEL = {"avx512": 0.04, "portable": 0.05}
 """Cycles a level of a tree whose levels share tests, by the level of vectors."""
 _OBLIVIOUS_VALUE = {6: 0.0, 8: 0.3, 16: 0.95}
 """Cycles that a leaf's value costs beyond one of a padded tree, with AVX-512, by depth."""
+_OBLIVIOUS_PLANES = 8
+"""The depth up to which leaf values of a tree are read into registers, for a step of rows."""
 _OBLIVIOUS_REGISTER = 1.9
 """Cycles of a register of the values that are added together."""
 _TREE = {"avx512": 0.4, "portable": 1.0, "none": 1.0}
@@ -85,11 +87,15 @@ COLD = 20
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A kernel's name, why it is the one, and the cycles that it takes for a row."""
+    """A kernel's name, why it is the one, and the cycles that it takes for a row.
+
+    Of these, `own` fall to each row of a batch however small; the others to a step of rows.
+    """
 
     name: str
     why: str
     cycles: float
+    own: float = 0.0
 
 
 def _module(name: str) -> ModuleType:
@@ -175,7 +181,8 @@ def choose(forest: Forest, *, small: bool = False, few: bool = False) -> Choice:
             ]
             against = f", against {', '.join(others)}" if others else ""
             not_held = f"; {'; '.join(reasons)}" if reasons else ""
-            return Choice(name, least + against + not_held, known[name])
+            own = _oblivious(forest)[1] if name == "oblivious" else 0.0
+            return Choice(name, least + against + not_held, known[name], own)
         reasons.append(f"not {name}: {reason}")
     raise AssertionError("the kernel mixed holds every forest")
 
@@ -201,7 +208,7 @@ def costs(forest: Forest, *, small: bool = False) -> dict[str, float | None]:
     added = binned + _TREE[vectors()] * B.n_trees + further
     sets = int(np.count_nonzero(forest.tests.kind == Kind.SET))
     path = None if paths.unsupported_reason(forest) else paths.cycles(forest)
-    shared = None if oblivious.unsupported_reason(forest) else _oblivious(forest, deepest)
+    shared = None if oblivious.unsupported_reason(forest) else sum(_oblivious(forest))
     place = _PERFECT_NODE if deepest <= 6 else _PERFECT_WIDE
     padded = place * B.n_trees * (2.0 ** max(deepest, 3) - 1) if deepest <= 16 else None
     walked = _HYBRID_LEVEL * (max(deepest, hybrid.TOP + 1) - hybrid.TOP) + _HYBRID_LEAF
@@ -224,18 +231,22 @@ def costs(forest: Forest, *, small: bool = False) -> dict[str, float | None]:
     }
 
 
-def _oblivious(forest: Forest, depth: int) -> float:
-    """Return the cycles of a row in oblivious trees, of which the deepest has this depth."""
-    width, value = forest.leaves.v.shape[1], _TREE[vectors()]
-    if width >= LEAST_VECTOR:
-        value = _OBLIVIOUS_REGISTER * -(-width * forest.output.dtype.itemsize // REGISTER)
-    else:
-        if vectors() == "avx512":
-            value += next(cost for most, cost in _OBLIVIOUS_VALUE.items() if depth <= most)
-        value *= width
-    is_set = forest.tests.kind == Kind.SET
+def _oblivious(forest: Forest) -> tuple[float, float]:
+    """Return the cycles of a row in oblivious trees: in a step of rows, and of each by itself."""
+    width, value, own = forest.leaves.v.shape[1], _TREE[vectors()], 0.0
     B = forest.bitvectors
+    depth = int(tree_paths.leaf_depth(B).max(initial=1))
+    if width >= LEAST_VECTOR:
+        own = _OBLIVIOUS_REGISTER * -(-width * forest.output.dtype.itemsize // REGISTER)
+        value = 0.0
+    elif vectors() == "avx512":
+        value = width * (value + next(c for most, c in _OBLIVIOUS_VALUE.items() if depth <= most))
+        if depth > _OBLIVIOUS_PLANES:
+            own, value = value, 0.0
+    else:
+        own, value = width * value, 0.0
+    is_set = forest.tests.kind == Kind.SET
     n_sets = len(unique_integers(B.tree_of_node[is_set] * depth + tree_paths.node_depth(B)[is_set]))
     n_trees = -(-forest.n_trees // GROUP) * GROUP
     levels = _OBLIVIOUS_LEVEL[vectors()] * depth
-    return n_trees * (levels + value) + _SET["perfect"] * n_sets
+    return n_trees * (levels + value) + _SET["perfect"] * n_sets, n_trees * own

@@ -57,8 +57,8 @@ _DEARER: Final[dict[tuple[Vectors, str], float]] = {
 }
 """Ratios of a batch's cycles to those that `choice` estimates, by level and kernel."""
 _ROWS: Final = {
-    "perfect": 80,
-    "hybrid": 80,
+    "perfect": 56,
+    "hybrid": 56,
     "chain": 96,
     "oblivious": 64,
     "deep": 16 + COLD,
@@ -135,9 +135,11 @@ def most_rows(cycles: float, small: Choice, large: Choice) -> int:
     cycles += ROW
     dearer = _DEARER.get((vectors(), small.name), 1.0)
     call = _CALL if small.name in COMPILED else LONG_CALL
-    least = call + at_once * small.cycles * dearer
-    if cycles * at_once >= least:
-        return int(least // cycles)
+    own = small.own * dearer
+    least = call + at_once * (small.cycles * dearer - own)
+    if (cycles - own) * at_once >= least:
+        return int(least // (cycles - own))
+    least += at_once * own
     # Beyond, each row adds to both.
     gain = cycles - (small if at_once == 1 else large).cycles * dearer
     beyond = MOST if gain <= 0 else at_once + (least - cycles * at_once) / gain
