@@ -243,6 +243,38 @@ def test_the_ratio_of_an_engine_is_to_the_best_baseline_that_runs_the_same_model
     assert _row("W1", 100, 1, "bitvec", 2.0)["spread"] == pytest.approx(0.1)
 
 
+def test_cells_that_are_not_won_are_told_with_floors_and_counts():
+    import bitvec
+    from benchmarks.engine import BENCHMARK
+    from benchmarks.engine.floors import counts, least_seconds, told
+
+    forest = bitvec.Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    predictor = bitvec.compile(forest)
+    X = np.zeros((5, 2), np.float32)
+    counted = counts(forest, predictor, predictor.predict, X)
+    told_of = ("comparisons", "trees", "sums", "exponentials", "read_bytes", "written_bytes")
+    assert [counted[name] for name in told_of] == [1, 1, 1, 0, 8, 8]
+    rates = {
+        "figure": "floors",
+        "call_seconds": 1e-7,
+        "read_seconds": 1e-9,
+        "write_seconds": 2e-9,
+        "sum_seconds": 1e-10,
+        "chained_sum_seconds": 1e-9,
+        "exponential_seconds": 1e-9,
+    }
+    assert least_seconds(rates, counted, 10, raw=False)["memory"] == pytest.approx(10 * 24e-9)
+    times = {("W1", 1): (2e-6, 2.2e-6), ("W1", 10): (2e-6, 8e-6), ("W2", 1): (2e-6, 1e-6)}
+    rows = [
+        _row(workload, batch, 1, engine, seconds)
+        for (workload, batch), both in times.items()
+        for engine, seconds in zip(("bitvec", "daal4py"), both, strict=True)
+    ]
+    rows += [{"workload": name, "figure": "counts"} | counted for name in ("W1", "W2")]
+    lines = told({"rows": BENCHMARK.figures([*rows, rates])}).splitlines()[2:]
+    assert [line.split(" | ")[0] for line in lines] == ["| W2, 1, 1", "| W1, 1, 1"]
+
+
 def test_a_target_of_the_engine_is_judged_by_its_own_cell_only():
     from benchmarks.engine import BENCHMARK
 

@@ -21,6 +21,7 @@ from benchmarks.engine.cells import OURS, is_drawn
 from benchmarks.engine.comparison_tables import alone, avx2, chance, others, ratios, raw
 from benchmarks.engine.engine_goals import goals
 from benchmarks.engine.engines import ENGINES, Engine
+from benchmarks.engine.floors import told
 from benchmarks.report import Row, groups
 from benchmarks.runner import DATA, Benchmark, Options, UsageError, count
 
@@ -158,6 +159,7 @@ BENCHMARK: Final = Benchmark(
         "chance": chance,
         "others": others,
         "alone": alone,
+        "floors": told,
     },
     figures,
     options=OPTIONS,

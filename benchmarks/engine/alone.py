@@ -141,36 +141,6 @@ def memory(place: str) -> dict[str, Any]:
     return {"packed_bytes": info.get("packed_bytes"), "nodes": forest.n_nodes, "info": info}
 
 
-def floors(place: str) -> dict[str, Any]:
-    """Time what no engine does without: a call, and all rows read and their answers written."""
-    folder = Path(place)
-    import bitvec
-    from bitvec import Forest
-
-    X = np.load(folder / "X.npy")
-    stump = bitvec.compile(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), n_jobs=1)
-    row, n_classes = np.zeros((1, 2), np.float32), 10
-    return {
-        "rows": len(X),
-        "call_seconds": _least(lambda: stump.predict(row)),
-        "read_seconds": _least(X.max),
-        "write_seconds": _least(lambda: np.full((len(X), n_classes), 0.5)),
-    }
-
-
-def _least(work: Callable[[], Any]) -> float:
-    """Return the least seconds of a call, whose clock is read before and after some."""
-    work()
-    found = []
-    for _ in range(PAIRS):
-        n, start = 0, time.perf_counter()
-        while (taken := time.perf_counter() - start) < 0.002:
-            work()
-            n += 1
-        found.append(taken / n)
-    return digits(min(found))
-
-
 def saved(place: str) -> dict[str, Any]:
     """Keep the forest of the model, for `first`, and fill numba's cache."""
     folder = Path(place)
@@ -226,6 +196,7 @@ FIGURES: Final = (
 
 _MODULES: Final = {
     "first": "foreign.first",
+    "floors": "engine.floors",
     "frames": "engine.containers",
     "sparse": "engine.containers",
 }

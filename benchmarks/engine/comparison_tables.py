@@ -142,8 +142,9 @@ _LABELS: Final = {
     "{gigahertz:.2f} GHz"),
     "memory": ("Size of the packed forest", "{bytes_a_node:.1f} bytes a node, {packed_bytes:,} "
     "bytes for {nodes:,} nodes"),
-    "floors": ("What no engine does without", "a call {call_seconds:.1e} s; {rows:,} rows read in "
-    "{read_seconds:.1e} s, and their answers of 10 classes written in {write_seconds:.1e} s"),
+    "floors": ("What no engine does without", "a call {call_seconds:.1e} s, a byte read "
+    "{read_seconds:.1e} s and written {write_seconds:.1e} s, a sum {sum_seconds:.1e} s, one after "
+    "the other {chained_sum_seconds:.1e} s, an exponential {exponential_seconds:.1e} s"),
     "frames": ("10,000 rows of adult in a frame", "pandas {frames[pandas][ratio]:.2f}, polars "
     "{frames[polars][ratio]:.2f}, pyarrow {frames[pyarrow][ratio]:.2f} times the time of an array; "
     "one row {frames[pandas][one_row_seconds]:.1e}, {frames[polars][one_row_seconds]:.1e}, "
@@ -163,7 +164,7 @@ def alone(report: Report) -> str:
     labels = _LABELS | {"many sets": ("Categories split into sets", _LABELS["few sets"][1])}
     lines = []
     for row in report["rows"]:
-        if "figure" in row and "reason" not in row:
+        if row.get("figure") in labels and "reason" not in row:
             what, text = labels[row["figure"]]
             lines.append(
                 {

@@ -101,7 +101,7 @@ class _Running:
     def lost(self, name: str, reason: str) -> None:
         """Tell why an engine leaves; later runs do not wait for what gave no answer at all."""
         say(f"{self.workload.name}: {name}: {reason}")
-        is_timed = any(row["engine"] == name and "seconds" in row for row in self.rows)
+        is_timed = any(row.get("engine") == name and "seconds" in row for row in self.rows)
         if reason.startswith("no answer in") and is_baseline(name) and not is_timed:
             self._unready(name).write_text(f"{reason} (in an earlier run)", encoding="utf-8")
         self.rows.append(without(self.workload.name, name, reason))
@@ -134,6 +134,9 @@ def compare(workload: Workload, folder: Path, engines: Sequence[Engine], plan: P
             names = [n for n in running.workers if threads == 1 or n not in limited]
             asked = {name: running.ask(name, "prepare", threads=threads) for name in names}
             said = {n: answer | running.ready[n] for n, answer in asked.items() if answer}
+            if OURS in said and threads == plan.threads[0]:
+                counted = running.ask(OURS, "counts") or {}
+                running.rows.append({"workload": workload.name, "figure": "counts"} | counted)
             for answer, told in _differences(running, [*said]).items():
                 facts = {n: t | _said(said[n]) | cold.get(n, {}) for n, t in told.items()}
                 known = {name: said[name] for name in told}

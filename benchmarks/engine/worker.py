@@ -66,6 +66,10 @@ class Process:
             return
         self._limits = threadpool_limits(threads)
 
+    def counts(self) -> dict[str, Any]:
+        """Return what a row takes of the model, if the engine counts it."""
+        return self.calls.counts(self.X) if self.calls.counts is not None else {}
+
     def answer(self, rows: int, to: str) -> dict[str, Any]:
         """Write what the first rows give."""
         X = self.calls.rows(self.X[:rows])

@@ -112,7 +112,12 @@ ENGINES: Final = (
         only=_FIVE,
     ),
     Engine("YDF", "of_ydf:Ydf", ("sklearn",)),
-    Engine("numpy GEMM", "of_numpy:Gemm", ("bitvec",)),
+    Engine(
+        "numpy GEMM",
+        "of_numpy:Gemm",
+        ("bitvec",),
+        variables=(("OPENBLAS_THREAD_TIMEOUT", "24"),),  # its threads spin 2^24 cycles, not 2^26
+    ),
 )
 
 NATIVE: Final = {

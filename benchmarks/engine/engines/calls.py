@@ -57,6 +57,8 @@ class Calls:
         Raw scores, whose bits are compared; timed too where they are not the probabilities.
     rows : callable
         Makes rows into the type that the engine reads best; not timed.
+    counts : callable, optional
+        Returns what a row takes of the model: see `benchmarks.engine.floors.counts`.
     info : dict
         What the engine says of itself.
     most_rows : int, optional
@@ -67,6 +69,7 @@ class Calls:
     scores: Callable[[Any], Any]
     raw: Callable[[Any], Any] | None = None
     rows: Callable[[np.ndarray], Any] = np.ascontiguousarray
+    counts: Callable[[np.ndarray], dict[str, Any]] | None = None
     info: dict[str, Any] | None = None
     most_rows: int | None = None
 

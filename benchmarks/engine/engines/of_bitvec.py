@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import bitvec
 from benchmarks.engine.engines.calls import Calls, Job, chosen
+from benchmarks.engine.floors import counts
 
 
 class Bitvec:
@@ -32,7 +34,8 @@ class Bitvec:
         )
         info = predictor.info()
         info["forest_nodes"] = self.forest.n_nodes
-        return Calls(predict, predictor.scores, predictor.raw, info=info)
+        count = partial(counts, self.forest, predictor, predict)
+        return Calls(predict, predictor.scores, predictor.raw, counts=count, info=info)
 
 
 class Torch(Bitvec):
