@@ -122,7 +122,7 @@ def test_a_small_batch_is_not_run_by_the_kernel_of_large_ones():
     batch = choice.Choice("deep", "", 1.0), choice.Choice("chain", "", 1.0)
     few = forest_rows.FewRows(forest, batch, cache(lambda name: choice.pack(name, forest)))
     few.most_rows = lambda layout: 0
-    X = np.random.default_rng(0).normal(size=(300, 5)).astype(np.float32)
+    X = np.random.default_rng(0).normal(size=(400, 5)).astype(np.float32)
     assert few.call("raw").answer(X[:10]) is None
     same(few.call("raw").answer(X), compile(forest, engine="reference").raw(X))
 

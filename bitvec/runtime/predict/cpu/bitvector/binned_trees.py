@@ -41,9 +41,11 @@ FIELDS = (
 
 
 def blocks_of(n_rows: int, most_room: int) -> tuple[int, int]:
-    """Return into how many blocks rows are put, alike, and the room of each."""
-    n_blocks = -(-n_rows // most_room)
-    return n_blocks, -(-n_rows // (n_blocks * STEP)) * STEP
+    """Return into how many blocks rows are put, and the room of each: `STEP` doubled so often."""
+    room = STEP
+    while room < min(n_rows, most_room):
+        room *= 2
+    return -(-n_rows // room), room
 
 
 def padding_reason(forest: Forest, depth: int) -> str | None:

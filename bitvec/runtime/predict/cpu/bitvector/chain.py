@@ -76,6 +76,10 @@ def _node_record(wide: bool) -> np.dtype:
 
 _NODE, _WIDE_NODE = _node_record(False), _node_record(True)
 _EXPLICIT = vectors() != "none"
+_FOUR, _EIGHT = (128, 256) if vectors() == "avx512" else (192, 448)
+"""Rows from which on a pass of 4 or 8 vectors costs less than shorter ones: with AVX-512 one of 8
+takes 1.4 times as long as one of 2, whose states wait for each other; else registers are too few.
+"""
 
 
 def _make_chain(wide: bool, n_vectors: int, with_sets: bool):
@@ -165,30 +169,36 @@ def _make_leaves(wide: bool, with_sets: bool):
 
     @inner
     def byte_leaves(binned, room, n, nodes, first, last, leaf, lookups, tables):
-        row, rows = 0, -(-n // LANES) * LANES
-        while row + 512 <= rows:
-            chain8(binned + row, room, nodes, first, last, leaf + row, lookups, tables)
-            row += 512
-        if row + 256 <= rows:
-            chain4(binned + row, room, nodes, first, last, leaf + row, lookups, tables)
-            row += 256
-        if row + 128 <= rows:
-            chain2(binned + row, room, nodes, first, last, leaf + row, lookups, tables)
-            row += 128
-        if row + 64 <= rows:
-            chain1(binned + row, room, nodes, first, last, leaf + row, lookups, tables)
+        row = 0
+        while row < n:
+            q, to, left = binned + row, leaf + row, n - row
+            if left > _EIGHT:
+                chain8(q, room, nodes, first, last, to, lookups, tables)
+                row += 512
+            elif left > _FOUR:
+                chain4(q, room, nodes, first, last, to, lookups, tables)
+                row += 256
+            elif left > 64:
+                chain2(q, room, nodes, first, last, to, lookups, tables)
+                row += 128
+            else:
+                chain1(q, room, nodes, first, last, to, lookups, tables)
+                row += 64
 
     @inner
     def wide_leaves(binned, room, n, nodes, first, last, leaf, lookups, tables):
-        row, rows = 0, -(-n // LANES) * LANES
-        while row + 256 <= rows:
-            chain4(binned + row, room, nodes, first, last, leaf + 2 * row, lookups, tables)
-            row += 256
-        if row + 128 <= rows:
-            chain2(binned + row, room, nodes, first, last, leaf + 2 * row, lookups, tables)
-            row += 128
-        if row + 64 <= rows:
-            chain1(binned + row, room, nodes, first, last, leaf + 2 * row, lookups, tables)
+        row = 0
+        while row < n:
+            q, to, left = binned + row, leaf + 2 * row, n - row
+            if left > _FOUR:
+                chain4(q, room, nodes, first, last, to, lookups, tables)
+                row += 256
+            elif left > 64:
+                chain2(q, room, nodes, first, last, to, lookups, tables)
+                row += 128
+            else:
+                chain1(q, room, nodes, first, last, to, lookups, tables)
+                row += 64
 
     return wide_leaves if wide else byte_leaves
 

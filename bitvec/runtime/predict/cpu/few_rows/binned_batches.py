@@ -72,6 +72,9 @@ def fields_of(trees: TreeKernel, dtype: np.dtype, forest: Forest) -> dict[str, A
 ON_STACK: Final = 1 << 16
 """Bytes that a call takes from the stack: to ask for them elsewhere takes as long as some rows."""
 
+TILE: Final = 64
+"""Rows whose sums are finished at a time."""
+
 _blocks_of = inner(blocks_of)
 
 
@@ -87,7 +90,7 @@ def _start(header, sums, n, zero):
     for k in range(n_sums):
         value = start[k]
         for row in range(n):
-            filled[k * n + row] = value
+            filled[np.uint64(k * n + row)] = value
 
 
 @intrinsic
@@ -151,28 +154,37 @@ def _finish_rows(typing_context, sums, n_sums, scale, base, to, n_outputs, n_row
 def _finish(header, sums, n, to, n_rows, zero):
     """Fill raw scores of rows, one row after the other: `bitvec.core.output.Output.finish`."""
     n_outputs, n_sums, kind = field(header, "n_outputs"), field(header, "n_sums"), type(zero)
-    of_row, of_output = (n_sums, 1) if field(header, "is_by_row") else (1, n)
     added = carray(pointer(sums), (n * n_sums,), kind)
     raw = carray(pointer(to), (n_rows * n_outputs,), kind)
     scale = carray(pointer(field(header, "scale")), (n_outputs,), kind)
     base = carray(pointer(field(header, "base")), (n_outputs,), np.float64)
-    if field(header, "divisor"):
-        divisor = carray(pointer(field(header, "divisor")), (n_outputs,), kind)
+    has_divisor = field(header, "divisor") != 0
+    divisor = carray(pointer(field(header, "divisor")), (n_outputs,), kind)
+    if not field(header, "is_by_row"):
+        # Sums of an output stand side by side: a tile of rows stays in the first cache.
+        for first in range(0, n_rows, TILE):
+            here = min(TILE, n_rows - first)
+            for k in range(n_outputs):
+                column = carray(pointer(sums + (k * n + first) * size_of(zero)), (here,), kind)
+                divided_by = divisor[k] if has_divisor else kind(1.0)
+                by, more = scale[k], base[k]
+                for i in range(here):
+                    column[i] = kind(np.float64(column[i] / divided_by * by) + more)
+                at = first * n_outputs + k
+                for i in range(here):
+                    raw[np.uint64(at + i * n_outputs)] = column[i]
+        return
+    if has_divisor:
         for row in range(n_rows):
             for k in range(n_outputs):
-                added[row * of_row + k * of_output] /= divisor[k]
-    if n_outputs == 1:
-        for row in range(n_rows):
-            raw[row] = kind(np.float64(added[row * of_row] * scale[0]) + base[0])
-        return
-    done = 0
-    if field(header, "is_by_row"):  # but for the last rows, behind which no others are written
-        done = max(n_rows - (n_sums - 1) // n_outputs, 0)
-        by, more = field(header, "scale"), field(header, "base")
-        _finish_rows(sums, n_sums, by, more, to, n_outputs, done, zero)
+                added[row * n_sums + k] /= divisor[k]
+    # All but the last rows, behind which no others are written.
+    done = max(n_rows - (n_sums - 1) // n_outputs, 0)
+    scales, bases = field(header, "scale"), field(header, "base")
+    _finish_rows(sums, n_sums, scales, bases, to, n_outputs, done, zero)
     for row in range(done, n_rows):
         for k in range(n_outputs):
-            value = added[row * of_row + k * of_output] * scale[k]
+            value = added[row * n_sums + k] * scale[k]
             raw[row * n_outputs + k] = kind(np.float64(value) + base[k])
 
 

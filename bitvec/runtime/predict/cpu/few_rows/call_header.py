@@ -20,6 +20,7 @@ FIELDS = (
     "answer",  # the function that fills the answer to a row
     "find_rows",  # the function that finds the exit leaves of a block of rows in a lone tree, or 0
     "find_finite_rows",  # the same where no value is NaN or infinite, or 0
+    "looks",  # whether rows that may hold such are looked over for them
     "plain_nodes",
     "plain_leaf_at",
     "column_bits",

@@ -59,8 +59,8 @@ THREAD = 2e5
 """... and below which a second thread costs more than it brings."""
 HELD = 1e5
 """Cycles for which other threads of Python may wait."""
-STEP, LEAST_PART, MANY = 128, 256, 2048
-"""Rows of which a thread's part is a multiple, its least, and from which on it is one of two."""
+STEP, MANY = 64, 2048
+"""Rows of which a thread's part is a multiple, and from which on it is one of two."""
 LINKED = 1 << 14
 """Scores of a thread's turn."""
 
@@ -233,7 +233,7 @@ class Call:
         n_rows, n_threads = len(X), self._n_threads
         run, address = self._compiled(X.dtype)
         n_parts = n_threads * (1 if n_rows < MANY * n_threads else 2)
-        part, served = max(LEAST_PART, -(-n_rows // (n_parts * STEP)) * STEP), None
+        part, served = -(-n_rows // (n_parts * STEP)) * STEP, None
         if part < n_rows > self._alone and n_threads > 1:
             step, width = self._dtype.itemsize if self._is_typed else 1, self._width or 0
             answers = address_of(out), width, max(width, 1) * self._dtype.itemsize, step

@@ -97,10 +97,14 @@ def rank_cycles(n_columns: int, n_cuts: float) -> float:
 
 def direct_cycles(forest: Forest) -> float:
     """Return the cycles of a row that walks straight over X, through a tree at a time."""
+    return _LEVEL * (mean_levels(forest) + forest.n_trees) + added_cycles(forest)
+
+
+def mean_levels(forest: Forest) -> float:
+    """Return the levels of all trees that a row passes, were all leaves reached as often."""
     B = forest.bitvectors
     depth, n_leaves = tree_paths.leaf_depth(B), np.diff(B.leaf_ptr)
-    levels = float(np.add.reduceat(depth, B.leaf_ptr[:-1]) @ (1 / n_leaves))
-    return _LEVEL * (levels + B.n_trees) + added_cycles(forest)
+    return float(np.add.reduceat(depth, B.leaf_ptr[:-1]) @ (1 / n_leaves))
 
 
 def block_cycles(forest: Forest) -> float:
@@ -129,7 +133,7 @@ def walk_cycles(forest: Forest) -> float:
 def most_rows(cycles: float, small: Choice, large: Choice) -> int:
     """Return up to how many rows a call of so many cycles a row costs less than a batch.
 
-    `small` and `large` run batches of up to and of more than 192 rows.
+    `small` and `large` run batches of up to and of more than `forest_rows.SMALL_BATCH` rows.
     """
     at_once = _ROWS.get(small.name, 1)
     cycles += ROW

@@ -38,7 +38,7 @@ from bitvec.runtime.predict.subnormals import SUBNORMAL
 
 ROOM: Final = 1 << 16
 """Bytes of the stack that a call may take."""
-SMALL_BATCH: Final = 192
+SMALL_BATCH: Final = 320
 """Rows up to which a block fills so few registers that another kernel may be the faster one."""
 AT_ONCE: Final = 64
 """Rows at most that walk through the trees together."""
@@ -127,8 +127,9 @@ class FewRows:
             return Prepared(Header(**fields, answers=answers), EVERY, cycles)
 
         more = None
-        if verb not in row_scores.LEAVES and not self._always:
-            for chosen, most in zip(reversed(self._batch), (EVERY, SMALL_BATCH), strict=True):
+        for chosen, most in zip(reversed(self._batch), (EVERY, SMALL_BATCH), strict=True):
+            is_told = verb not in row_scores.LEAVES or chosen.name in BATCHES
+            if is_told and not self._always:
                 more = self._batch_call(answer, chosen, most, finite=finite, then=more)
         kind = answer.width, answer.dtype
         return Call(prepare, self._most, *kind, self._n_threads, then=more)
@@ -137,7 +138,7 @@ class FewRows:
         self, answer: Answer, chosen: Choice, most: int, *, finite: bool, then: Call | None
     ) -> Call:
         """Return what answers rows by a kernel for batches."""
-        kind, n_threads = (answer.width, answer.dtype), self._n_threads if most == EVERY else 1
+        kind, n_threads = (answer.width, answer.dtype), self._n_threads
         walks = BATCHES.get(chosen.name)
 
         def prepare(dtype: np.dtype) -> Prepared:

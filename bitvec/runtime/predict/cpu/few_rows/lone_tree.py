@@ -133,11 +133,12 @@ def run_blocks(X, header, out, largest):
     to, out_bytes = np.int64(out.ctypes.data), field(header, "out_bytes")
     find_any, find_finite = field(header, "find_rows"), field(header, "find_finite_rows")
     finite, answers = field(header, "finite"), field(header, "answers")
+    looks = finite or (find_finite and field(header, "looks"))
     room = room_on_stack(field(header, "room_bytes"))
     leaves, n_rows = room + field(header, "leaves_at"), X.shape[0]
     for first in range(0, n_rows, BLOCK):
         last = min(first + BLOCK, n_rows)
-        is_finite = (finite or find_finite) and is_sound(X, first, last, largest)
+        is_finite = looks and is_sound(X, first, last, largest)
         if finite and not is_finite:
             return first
         find = find_finite if is_finite and find_finite else find_any
