@@ -39,8 +39,10 @@ _VALUE: Final = 0.8
 """A tree whose leaf is added, and each further value of it."""
 _OUTPUT: Final = 10.0
 """An output beyond the first, whose sum becomes a score."""
-_STEP: Final = 3.3
-"""A step of a tree that is walked, 8 in flight; they end two steps after the deepest leaf."""
+_STEP: Final = 2.7
+"""A step of a tree that is walked, 16 in flight; they end two steps after the deepest leaf."""
+WALKED_FEW, WALKED = 8, 16
+"""Trees that a row walks in step where no more are left, and else."""
 _LEVEL: Final = 12.0
 """A level of a tree that is walked by itself, straight over X."""
 _KEY: Final = {"masks": 2.0, "walks": 5.0}
@@ -119,14 +121,15 @@ def key_cycles(forest: Forest, layout: str) -> float:
 
 
 def walk_cycles(forest: Forest) -> float:
-    """Return the cycles of a row that walks through 8 trees in step."""
+    """Return the cycles of a row that walks through some trees in step."""
     B = forest.bitvectors
     if B.n_trees == 0:
         return 0.0
     depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
-    deepest = np.maximum.reduceat(depth, np.arange(0, B.n_trees, 8))
-    steps = 2.0 * (deepest // 2 + 1)
-    walked = float(8 * _STEP * steps.sum()) + added_cycles(forest)
+    start = np.arange(0, B.n_trees, WALKED)
+    steps = 2.0 * (np.maximum.reduceat(depth, start) // 2 + 1)
+    in_step = np.where(B.n_trees - start > WALKED_FEW, WALKED, WALKED_FEW)
+    walked = _STEP * float(steps @ in_step) + added_cycles(forest)
     return walked + key_cycles(forest, "walks")
 
 

@@ -1,4 +1,4 @@
-"""The kernels of `bitvec.runtime.predict.cpu.few_rows.walks`: a row walks 8 trees at a time."""
+"""The kernels of `bitvec.runtime.predict.cpu.few_rows.walks`: a row walks 16 trees at a time."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
 # mypy: disable-error-code="var-annotated"
@@ -6,12 +6,20 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
+from numba import carray, types
+from numba.extending import intrinsic
 
 from bitvec.runtime.predict.cpu.compiling import Function, by_address, inner
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
+from bitvec.runtime.predict.cpu.few_rows.costs import WALKED, WALKED_FEW
 from bitvec.runtime.predict.cpu.few_rows.set_rows import fill_sets
-from bitvec.runtime.predict.cpu.kernel_arrays import load_int64, pointer, size_of, store
+from bitvec.runtime.predict.cpu.kernel_arrays import (
+    load_int64,
+    pointer,
+    room_on_stack,
+    size_of,
+    store,
+)
 from bitvec.runtime.predict.cpu.traversal.key_columns import (
     SINGLE,
     infinity_key,
@@ -26,28 +34,8 @@ from bitvec.runtime.predict.cpu.traversal.keyed import (
     WIDE_COLUMNS,
     WIDE_LEAVES,
 )
-
-_NARROW_MASK, _NARROW_SHIFT = np.uint64((1 << NARROW_COLUMNS) - 1), np.uint64(32 + NARROW_COLUMNS)
-_WIDE_MASK, _WIDE_SHIFT = np.uint64((1 << WIDE_COLUMNS) - 1), np.uint64(WIDE_COLUMNS)
-
-
-@inner
-def _step(root, keys, at):
-    """Return where a row goes from a position of the tree at an address."""
-    if keys.itemsize == 4:
-        word = np.uint64(load_int64(root + np.int64(at) * 8))
-        right = keys[(word >> np.uint64(32)) & _NARROW_MASK] >= np.int32(word)
-        return (word >> _NARROW_SHIFT) + np.uint64(right)
-    key = load_int64(root + np.int64(at) * 16)
-    link = np.uint64(load_int64(root + np.int64(at) * 16 + 8))
-    return (link >> _WIDE_SHIFT) + np.uint64(keys[link & _WIDE_MASK] >= key)
-
-
-@inner
-def _key_at(root, keys, at):
-    if keys.itemsize == 4:
-        return np.int64(np.int32(load_int64(root + np.int64(at) * 8)))
-    return load_int64(root + np.int64(at) * 16)
+from bitvec.runtime.predict.cpu.vectors import I32, I64, address, load, number
+from bitvec.runtime.predict.cpu.vectors import store as store_value
 
 
 @inner
@@ -70,78 +58,95 @@ def _fill_keys(row, header, keys):
             keys[np.uint64(p)] = plain_value(key, key_column, reading)
 
 
-@inner
-def _traverse(leaf_ptr, nodes, tree, last, keys):
-    """Return the keys of the leaves that one row reaches in 8 trees from `tree` on.
+def _make_traverse(lanes: int):
+    """Make the walk of a row through so many trees in step."""
 
-    Trees beyond the last are the last once more.
-    """
-    bytes_per_leaf = keys.itemsize * 4
-    root0 = nodes + bytes_per_leaf * load_int64(leaf_ptr + 8 * min(tree + 0, last))
-    root1 = nodes + bytes_per_leaf * load_int64(leaf_ptr + 8 * min(tree + 1, last))
-    root2 = nodes + bytes_per_leaf * load_int64(leaf_ptr + 8 * min(tree + 2, last))
-    root3 = nodes + bytes_per_leaf * load_int64(leaf_ptr + 8 * min(tree + 3, last))
-    root4 = nodes + bytes_per_leaf * load_int64(leaf_ptr + 8 * min(tree + 4, last))
-    root5 = nodes + bytes_per_leaf * load_int64(leaf_ptr + 8 * min(tree + 5, last))
-    root6 = nodes + bytes_per_leaf * load_int64(leaf_ptr + 8 * min(tree + 6, last))
-    root7 = nodes + bytes_per_leaf * load_int64(leaf_ptr + 8 * min(tree + 7, last))
-    zero = np.uint64(0)
-    a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = zero
-    moved = np.uint64(1)
-    while moved != zero:
-        b0 = _step(root0, keys, a0)
-        b1 = _step(root1, keys, a1)
-        b2 = _step(root2, keys, a2)
-        b3 = _step(root3, keys, a3)
-        b4 = _step(root4, keys, a4)
-        b5 = _step(root5, keys, a5)
-        b6 = _step(root6, keys, a6)
-        b7 = _step(root7, keys, a7)
-        a0 = _step(root0, keys, b0)
-        a1 = _step(root1, keys, b1)
-        a2 = _step(root2, keys, b2)
-        a3 = _step(root3, keys, b3)
-        a4 = _step(root4, keys, b4)
-        a5 = _step(root5, keys, b5)
-        a6 = _step(root6, keys, b6)
-        a7 = _step(root7, keys, b7)
-        moved = (a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2) | (a3 ^ b3)
-        moved |= (a4 ^ b4) | (a5 ^ b5) | (a6 ^ b6) | (a7 ^ b7)
-    return (
-        _key_at(root0, keys, a0),
-        _key_at(root1, keys, a1),
-        _key_at(root2, keys, a2),
-        _key_at(root3, keys, a3),
-        _key_at(root4, keys, a4),
-        _key_at(root5, keys, a5),
-        _key_at(root6, keys, a6),
-        _key_at(root7, keys, a7),
-    )
+    @intrinsic
+    def traverse(typing_context, leaf_ptr, nodes, tree, last, keys, found, like):
+        """Fill `found` with the keys of the leaves that a row reaches in some trees from `tree` on.
+
+        Trees beyond the last are the last once more. `like` is a number of the type of keys. Waits
+        for nodes and keys of one tree pass while those of others are asked for.
+        """
+        is_narrow = like.bitwidth == 32
+        key_type, n_columns = (I32, NARROW_COLUMNS) if is_narrow else (I64, WIDE_COLUMNS)
+        node_bytes = 8 if is_narrow else 16
+
+        def generate(context, builder, signature, arguments):
+            leaf_ptr, nodes, tree, last, keys, found = arguments[:6]
+            roots = []
+            for lane in range(lanes):
+                own = builder.add(tree, number(lane))
+                own = builder.select(builder.icmp_signed("<", own, last), own, last)
+                first = load(builder, leaf_ptr, builder.mul(own, number(8)), I64)
+                roots.append(builder.add(nodes, builder.mul(first, number(2 * node_bytes))))
+
+            def moved(at, lane):
+                node = builder.add(roots[lane], builder.mul(at, number(node_bytes)))
+                link = load(builder, node, number(node_bytes - 8), I64)
+                least = (
+                    builder.trunc(link, I32) if is_narrow else load(builder, node, number(0), I64)
+                )
+                link = builder.lshr(link, number(32)) if is_narrow else link
+                column = builder.and_(link, number((1 << n_columns) - 1))
+                key = load(builder, keys, builder.mul(column, number(node_bytes // 2)), key_type)
+                right = builder.zext(builder.icmp_signed(">=", key, least), I64)
+                return builder.add(builder.lshr(link, number(n_columns)), right)
+
+            entry = builder.block
+            turn, after = (builder.append_basic_block(name) for name in ("turn", "after"))
+            builder.branch(turn)
+            builder.position_at_end(turn)
+            at = [builder.phi(I64) for _ in range(lanes)]
+            once = [moved(place, lane) for lane, place in enumerate(at)]
+            twice = [moved(place, lane) for lane, place in enumerate(once)]
+            moves = number(0)
+            for before, place, start in zip(once, twice, at, strict=True):
+                moves = builder.or_(moves, builder.xor(before, place))
+                start.add_incoming(number(0), entry)
+                start.add_incoming(place, builder.block)
+            builder.cbranch(builder.icmp_unsigned("!=", moves, number(0)), turn, after)
+            builder.position_at_end(after)
+            for lane, place in enumerate(twice):
+                node = builder.add(roots[lane], builder.mul(place, number(node_bytes)))
+                key = load(builder, node, number(0), key_type)
+                key = builder.sext(key, I64) if is_narrow else key
+                store_value(builder, key, found, number(8 * lane))
+            return context.get_dummy_value()
+
+        return types.void(*[address] * 6, like), generate
+
+    return traverse
+
+
+_traverse_few, _traverse = _make_traverse(WALKED_FEW), _make_traverse(WALKED)
 
 
 @inner
 def _walk(n_rows, header, room, key):
     """Find the exit leaves of rows, or the vectors of these where leaves hold them.
 
-    All rows walk through 8 trees before any does through others, while these are in the cache.
+    All rows walk through some trees before any does through others, while these are in the cache.
     """
-    n_keys, room_bytes = field(header, "n_keys"), field(header, "room_bytes")
-    leaves_at = field(header, "leaves_at")
+    room_bytes, leaves_at = field(header, "room_bytes"), field(header, "leaves_at")
     n_trees, leaf_ptr = field(header, "n_trees"), field(header, "leaf_ptr")
     nodes, wants_vectors = field(header, "nodes"), field(header, "wants_vectors")
     shift = NARROW_LEAVES if size_of(key) == 4 else WIDE_LEAVES
-    for tree in range(0, n_trees, 8):
+    found = room_on_stack(8 * WALKED)
+    for tree in range(0, n_trees, WALKED):
         for row in range(n_rows):
             of_row = room + row * room_bytes
-            keys, out = carray(pointer(of_row), (n_keys,), type(key)), of_row + leaves_at
-            leaves = _traverse(leaf_ptr, nodes, tree, n_trees - 1, keys)
-            for j, found in enumerate(leaves):
-                if tree + j < n_trees:
-                    if wants_vectors:
-                        leaf = found >> shift
-                    else:
-                        leaf = load_int64(leaf_ptr + 8 * (tree + j)) + (found & ((1 << shift) - 1))
-                    store(out + 4 * (tree + j), np.int32(leaf))
+            if n_trees - tree > WALKED_FEW:
+                _traverse(leaf_ptr, nodes, tree, n_trees - 1, of_row, found, key)
+            else:
+                _traverse_few(leaf_ptr, nodes, tree, n_trees - 1, of_row, found, key)
+            for j in range(min(WALKED, n_trees - tree)):
+                leaf = load_int64(found + 8 * j)
+                if wants_vectors:
+                    leaf >>= shift
+                else:
+                    leaf = load_int64(leaf_ptr + 8 * (tree + j)) + (leaf & ((1 << shift) - 1))
+                store(of_row + leaves_at + 4 * (tree + j), np.int32(leaf))
 
 
 @inner

@@ -1,4 +1,4 @@
-"""A walk through 8 trees in step, for forests with so many leaves that bitvectors cost more."""
+"""A walk through 16 trees in step, for forests with so many leaves that bitvectors cost more."""
 
 from __future__ import annotations
 
