@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.engine.cells import OURS, Cell, by_cell, digits, is_drawn
+from benchmarks.engine.cells import OURS, Cell, by_cell, digits
 from benchmarks.report import Column, Report, Row, one, table
 
 TURNS: Final = 41
@@ -126,7 +126,7 @@ def told(report: Report) -> str:
         floor = rates["call_seconds"] + parts[most] / cell.threads
         body.append(
             {
-                "cell": f"{cell}{' (drawn)' * is_drawn(cell.workload)}",
+                "cell": str(cell),
                 "ratio": row["ratio"],
                 "best": row["best_baseline"],
                 "took": row["seconds"] * 1e6,
