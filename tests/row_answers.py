@@ -48,17 +48,15 @@ def answers_to(forest, X):
     return found
 
 
-def grown(n_trees, n_leaves, n_features, dtype=np.float32, seed=0, **output):
-    """Random trees with thresholds and rows on one coarse grid, so that ties are common."""
-    rng = np.random.default_rng(seed)
+def drawn_structure(rng, sizes, most):
+    """Trees of so many leaves, at most `most`, whose nodes split them by random cuts."""
     left, right, roots = [], [], []
-    for tree in range(n_trees):
-        size = n_leaves - 7 * tree % n_leaves
+    for tree, size in enumerate(sizes):
         # A node splits off what a random cut leaves to each side; `~leaf` names a leaf.
         todo = [(0, size, None)]
         while todo:
             lo, hi, parent = todo.pop(0)
-            name = ~(tree * n_leaves + lo)
+            name = ~(tree * most + lo)
             if hi - lo > 1:
                 name = len(left)
                 left.append(0)
@@ -69,7 +67,13 @@ def grown(n_trees, n_leaves, n_features, dtype=np.float32, seed=0, **output):
                 roots.append(name)
             else:
                 parent[0][parent[1]] = name
-    B = structure.from_children(np.array(left), np.array(right), np.array(roots))
+    return structure.from_children(np.array(left), np.array(right), np.array(roots))
+
+
+def grown(n_trees, n_leaves, n_features, dtype=np.float32, seed=0, **output):
+    """Random trees with thresholds and rows on one coarse grid, so that ties are common."""
+    rng = np.random.default_rng(seed)
+    B = drawn_structure(rng, [n_leaves - 7 * tree % n_leaves for tree in range(n_trees)], n_leaves)
     return Forest(
         axis_aligned(
             rng.integers(0, n_features, B.n_nodes),

@@ -117,7 +117,7 @@ def _not_won(report: Report) -> Iterator[tuple[Cell, Row, Row]]:
 def told(report: Report) -> str:
     """Return the cells that are not won, with floors and counts."""
     rates = one(report["rows"], figure="floors")
-    if "reason" in rates:
+    if "call_seconds" not in rates:
         return ""
     body = []
     for cell, row, counted in sorted(_not_won(report), key=lambda found: found[1]["ratio"]):

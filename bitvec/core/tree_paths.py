@@ -88,3 +88,13 @@ def parents(B: Bitvectors) -> tuple[Int64[Array, " n_nodes"], Bool[Array, " n_no
         parent[side[at]] = at
         is_right[side[at]] = right
     return parent, is_right
+
+
+def levels(B: Bitvectors, towards_deepest: float = 0.0) -> float:
+    """Return levels of all trees that a row passes: the mean over leaves, or nearer the deepest."""
+    if not B.n_trees:
+        return 0.0
+    depth, start = leaf_depth(B), B.leaf_ptr[:-1]
+    mean = np.add.reduceat(depth, start) / np.diff(B.leaf_ptr)
+    deepest = np.maximum.reduceat(depth, start)
+    return float(np.sum(mean + towards_deepest * (deepest - mean)))

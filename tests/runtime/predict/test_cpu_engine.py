@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from row_answers import drawn_structure
 from strategies import AXIS, EQUAL, KERNEL, SET, forests, forests_with_rows, rows
 
 from bitvec import files
@@ -67,24 +68,7 @@ def check(forest, X):
 def random_forest(n_trees=20, n_leaves=60, n_features=7, width=3, seed=0, dtype=np.float32):
     """Random trees with thresholds and rows on one coarse grid, so that ties are common."""
     rng = np.random.default_rng(seed)
-    left, right, roots = [], [], []
-    for tree in range(n_trees):
-        roots.append(len(left))
-        todo = [(0, n_leaves)]
-        open_at = [(None, 0)]
-        while todo:
-            (lo, hi), (parent, side) = todo.pop(0), open_at.pop(0)
-            name = ~(tree * n_leaves + lo)
-            if hi - lo > 1:
-                name = len(left)
-                left.append(0)
-                right.append(0)
-                cut = int(rng.integers(lo + 1, hi))
-                todo += [(lo, cut), (cut, hi)]
-                open_at += [(name, 0), (name, 1)]
-            if parent is not None:
-                (left, right)[side][parent] = name
-    B = structure.from_children(np.array(left), np.array(right), np.array(roots))
+    B = drawn_structure(rng, [n_leaves] * n_trees, n_leaves)
     return Forest(
         tests=axis_aligned(
             rng.integers(0, n_features, B.n_nodes),

@@ -194,7 +194,7 @@ def costs(forest: Forest, *, small: bool = False) -> dict[str, float | None]:
     most = int(n_leaves.max(initial=1))
     depth = tree_paths.leaf_depth(B)
     # Rows spread over leaves unevenly; the mean over leaves is what can be known without data.
-    levels = float(np.add.reduceat(depth, B.leaf_ptr[:-1]) @ (1 / n_leaves)) if B.n_trees else 0.0
+    levels = tree_paths.levels(B)
     deepest = int(depth.max(initial=1))
     node = _CHAIN_NODE[vectors()] * (1 if most <= 256 else _WIDE) * (_FEW_VECTORS if small else 1)
     one_hot = forest.tests.is_one_hot

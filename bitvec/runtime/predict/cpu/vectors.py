@@ -88,3 +88,25 @@ def count(builder, first, last, body, step: int = 1, carried=()):
     builder.branch(head)
     builder.position_at_end(after)
     return held
+
+
+def settled(builder, lanes: int, moved):
+    """Emit `while it moves: at = moved(at, lane)` for all lanes in step, from 0; return `at`.
+
+    Two moves are made in each turn, so that there are half as many branches.
+    """
+    entry = builder.block
+    turn, after = (builder.append_basic_block(name) for name in ("turn", "after"))
+    builder.branch(turn)
+    builder.position_at_end(turn)
+    at = [builder.phi(I64) for _ in range(lanes)]
+    once = [moved(place, lane) for lane, place in enumerate(at)]
+    twice = [moved(place, lane) for lane, place in enumerate(once)]
+    moves = number(0)
+    for before, place, start in zip(once, twice, at, strict=True):
+        moves = builder.or_(moves, builder.xor(before, place))
+        start.add_incoming(number(0), entry)
+        start.add_incoming(place, builder.block)
+    builder.cbranch(builder.icmp_unsigned("!=", moves, number(0)), turn, after)
+    builder.position_at_end(after)
+    return twice

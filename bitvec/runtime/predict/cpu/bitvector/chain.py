@@ -26,6 +26,7 @@ from bitvec.runtime.predict.cpu.bitvector.binned_trees import (
     FIELDS,
     LONG_PTR,
     LOOKUPS,
+    MOST_ROOM,
     N_BINNED,
     N_LEAVES,
     N_NODES,
@@ -166,13 +167,15 @@ _chains = {
 def _make_leaves(wide: bool, with_sets: bool):
     """Make a function that fills the leaves of all rows of a block, by vectors."""
     chain1, chain2, chain4, chain8 = (_chains[wide, n, with_sets] for n in (1, 2, 4, 8))
+    # Of states of two bytes 8 vectors would not fit the registers.
+    size, eight = (2, MOST_ROOM) if wide else (1, _EIGHT)
 
     @inner
-    def byte_leaves(binned, room, n, nodes, first, last, leaf, lookups, tables):
+    def leaves(binned, room, n, nodes, first, last, leaf, lookups, tables):
         row = 0
         while row < n:
-            q, to, left = binned + row, leaf + row, n - row
-            if left > _EIGHT:
+            q, to, left = binned + row, leaf + size * row, n - row
+            if left > eight:
                 chain8(q, room, nodes, first, last, to, lookups, tables)
                 row += 512
             elif left > _FOUR:
@@ -185,22 +188,7 @@ def _make_leaves(wide: bool, with_sets: bool):
                 chain1(q, room, nodes, first, last, to, lookups, tables)
                 row += 64
 
-    @inner
-    def wide_leaves(binned, room, n, nodes, first, last, leaf, lookups, tables):
-        row = 0
-        while row < n:
-            q, to, left = binned + row, leaf + 2 * row, n - row
-            if left > _FOUR:
-                chain4(q, room, nodes, first, last, to, lookups, tables)
-                row += 256
-            elif left > 64:
-                chain2(q, room, nodes, first, last, to, lookups, tables)
-                row += 128
-            else:
-                chain1(q, room, nodes, first, last, to, lookups, tables)
-                row += 64
-
-    return wide_leaves if wide else byte_leaves
+    return leaves
 
 
 _byte_leaves, _wide_leaves = (_make_leaves(wide, False) for wide in (False, True))

@@ -99,14 +99,8 @@ def rank_cycles(n_columns: int, n_cuts: float) -> float:
 
 def direct_cycles(forest: Forest) -> float:
     """Return the cycles of a row that walks straight over X, through a tree at a time."""
-    return _LEVEL * (mean_levels(forest) + forest.n_trees) + added_cycles(forest)
-
-
-def mean_levels(forest: Forest) -> float:
-    """Return the levels of all trees that a row passes, were all leaves reached as often."""
-    B = forest.bitvectors
-    depth, n_leaves = tree_paths.leaf_depth(B), np.diff(B.leaf_ptr)
-    return float(np.add.reduceat(depth, B.leaf_ptr[:-1]) @ (1 / n_leaves))
+    levels = tree_paths.levels(forest.bitvectors)
+    return _LEVEL * (levels + forest.n_trees) + added_cycles(forest)
 
 
 def block_cycles(forest: Forest) -> float:

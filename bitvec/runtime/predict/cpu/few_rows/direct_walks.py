@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numba import carray
 
+from bitvec.core import tree_paths
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.compiling import Function, by_address
 from bitvec.runtime.predict.cpu.few_rows import costs, plain_walk
@@ -56,7 +57,7 @@ class DirectWalks:
             "leaf_at": tree.leaf_at,
             **plain_walk.fields_of(forest, compared),
         }
-        levels = costs.mean_levels(forest)
+        levels = tree_paths.levels(forest.bitvectors)
         self.fields["looks"] = forest.n_features <= LOOKED_OVER * levels
         if forest.n_trees == 1:
             self.fields["find_rows"] = FIND_ROWS[reading].address()
@@ -130,10 +131,8 @@ def _walker(reading: int) -> Function:
         found = carray(pointer(place), (single.LANES,), np.int32)
         is_plain = plain != 0 and n_rows >= TOGETHER
         if is_plain and not field(header, "finite"):
-            is_plain = field(header, "looks") != 0
-        if is_plain and not field(header, "finite"):
-            largest = value(load_float64(field(header, "largest")))
-            is_plain = are_sound(row, n_rows * field(header, "n_features"), largest)
+            n, largest = n_rows * field(header, "n_features"), field(header, "largest")
+            is_plain = field(header, "looks") and are_sound(row, n, value(load_float64(largest)))
         for tree in range(field(header, "n_trees")):
             first_leaf = load_int64(leaf_ptr + 8 * tree)
             position = 2 * first_leaf

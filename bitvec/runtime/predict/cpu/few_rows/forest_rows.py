@@ -139,7 +139,7 @@ class FewRows:
     ) -> Call:
         """Return what answers rows by a kernel for batches."""
         kind, n_threads = (answer.width, answer.dtype), self._n_threads
-        walks = BATCHES.get(chosen.name)
+        walks, cycles = BATCHES.get(chosen.name), max(chosen.cycles, 1.0)
 
         def prepare(dtype: np.dtype) -> Prepared:
             fields = answer.fields()
@@ -156,7 +156,6 @@ class FewRows:
             general = self._general_fields(dtype, answer.n_bytes, finite)
             return Prepared(Header(**general | fields | batch), most, cycles)
 
-        cycles = max(chosen.cycles, 1.0)
         if walks is not None:
             return Call(prepare, lambda dtype: most, *kind, n_threads, then=then)
         return Call(prepare, lambda dtype: most, *kind, n_threads, run_batch, then, strided=True)

@@ -23,7 +23,17 @@ from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.cpu.traversal import keyed
 from bitvec.runtime.predict.cpu.traversal.key_columns import ROUNDED, SINGLE
 from bitvec.runtime.predict.cpu.traversal.single import LANES
-from bitvec.runtime.predict.cpu.vectors import F32, F64, I32, I64, address, load, number, store
+from bitvec.runtime.predict.cpu.vectors import (
+    F32,
+    F64,
+    I32,
+    I64,
+    address,
+    load,
+    number,
+    settled,
+    store,
+)
 
 
 def fields_of(forest: Forest, dtype: np.dtype) -> dict[str, Any]:
@@ -86,21 +96,7 @@ def walk(typing_context, row, step, n, nodes, column_bits, leaf_at, found, readi
             right = builder.zext(builder.fcmp_ordered(">", value, threshold), I64)
             return builder.add(builder.lshr(link, column_bits), right)
 
-        entry = builder.block
-        turn, after = (builder.append_basic_block(name) for name in ("turn", "after"))
-        builder.branch(turn)
-        builder.position_at_end(turn)
-        at = [builder.phi(I64) for _ in range(LANES)]
-        once = [moved(place, lane) for lane, place in enumerate(at)]
-        twice = [moved(place, lane) for lane, place in enumerate(once)]
-        moves = number(0)
-        for before, place, start in zip(once, twice, at, strict=True):
-            moves = builder.or_(moves, builder.xor(before, place))
-            start.add_incoming(number(0), entry)
-            start.add_incoming(place, builder.block)
-        builder.cbranch(builder.icmp_unsigned("!=", moves, number(0)), turn, after)
-        builder.position_at_end(after)
-        for lane, place in enumerate(twice):
+        for lane, place in enumerate(settled(builder, LANES, moved)):
             leaf = load(builder, leaf_at, builder.mul(place, number(4)), I32)
             store(builder, leaf, found, number(4 * lane))
         return context.get_dummy_value()

@@ -34,7 +34,7 @@ from bitvec.runtime.predict.cpu.traversal.keyed import (
     WIDE_COLUMNS,
     WIDE_LEAVES,
 )
-from bitvec.runtime.predict.cpu.vectors import I32, I64, address, load, number
+from bitvec.runtime.predict.cpu.vectors import I32, I64, address, load, number, settled
 from bitvec.runtime.predict.cpu.vectors import store as store_value
 
 
@@ -93,21 +93,7 @@ def _make_traverse(lanes: int):
                 right = builder.zext(builder.icmp_signed(">=", key, least), I64)
                 return builder.add(builder.lshr(link, number(n_columns)), right)
 
-            entry = builder.block
-            turn, after = (builder.append_basic_block(name) for name in ("turn", "after"))
-            builder.branch(turn)
-            builder.position_at_end(turn)
-            at = [builder.phi(I64) for _ in range(lanes)]
-            once = [moved(place, lane) for lane, place in enumerate(at)]
-            twice = [moved(place, lane) for lane, place in enumerate(once)]
-            moves = number(0)
-            for before, place, start in zip(once, twice, at, strict=True):
-                moves = builder.or_(moves, builder.xor(before, place))
-                start.add_incoming(number(0), entry)
-                start.add_incoming(place, builder.block)
-            builder.cbranch(builder.icmp_unsigned("!=", moves, number(0)), turn, after)
-            builder.position_at_end(after)
-            for lane, place in enumerate(twice):
+            for lane, place in enumerate(settled(builder, lanes, moved)):
                 node = builder.add(roots[lane], builder.mul(place, number(node_bytes)))
                 key = load(builder, node, number(0), key_type)
                 key = builder.sext(key, I64) if is_narrow else key

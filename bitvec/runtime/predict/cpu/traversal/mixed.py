@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bitvec.core import tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS as _WORD_BITS
@@ -21,7 +22,7 @@ from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
 from bitvec.runtime.predict.cpu.softplus_kernel import softplus
-from bitvec.runtime.predict.cpu.traversal import mixed_layout, paths
+from bitvec.runtime.predict.cpu.traversal import mixed_layout
 
 # Plain integers, which numba freezes into the code.
 _EQUAL, _SET = int(Kind.EQUAL), int(Kind.SET)
@@ -95,7 +96,8 @@ def cycles(forest: Forest) -> float:
     n_entries = np.diff(tests.row_ptr[tests.node_ptr])
     n_soft = int(np.count_nonzero(tests.activation == Activation.SOFTPLUS))
     a_node = _NODE_CYCLES + _ENTRY_CYCLES * n_entries.mean() if tests.n_nodes else 0.0
-    return paths.levels(forest, 0.0) * (a_node + _SOFTPLUS_CYCLES * n_soft / max(tests.n_nodes, 1))
+    a_node += _SOFTPLUS_CYCLES * n_soft / max(tests.n_nodes, 1)
+    return tree_paths.levels(forest.bitvectors) * a_node
 
 
 @inner

@@ -169,18 +169,7 @@ def cycles(forest: Forest) -> float:
     """Return about how many cycles a row of a forest that is not refused takes."""
     width = padded(int(np.diff(forest.tests.row_ptr).max(initial=0)))
     entry = _ENTRY[vectors()][forest.dtype.itemsize]
-    return levels(forest, 0.5) * (_NODE + entry * width)
-
-
-def levels(forest: Forest, towards_deepest: float) -> float:
-    """Return levels of all trees that a row passes: the mean over leaves, or nearer the deepest."""
-    B = forest.bitvectors
-    if not B.n_trees:
-        return 0.0
-    depth, start = tree_paths.leaf_depth(B), B.leaf_ptr[:-1]
-    mean = np.add.reduceat(depth, start) / np.diff(B.leaf_ptr)
-    deepest = np.maximum.reduceat(depth, start)
-    return float(np.sum(mean + towards_deepest * (deepest - mean)))
+    return tree_paths.levels(forest.bitvectors, 0.5) * (_NODE + entry * width)
 
 
 def _positions(forest: Forest) -> tuple[Array, Array]:
