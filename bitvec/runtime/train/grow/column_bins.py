@@ -10,7 +10,7 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule, Relation
-from bitvec.core.shape_annotations import Bool, Int8, UInt8
+from bitvec.core.shape_annotations import Bool, Int8, Int64, UInt8
 from bitvec.runtime.train.grow.histogram_kernels import MOST_BINS, Columns
 
 
@@ -119,15 +119,9 @@ class Bins:
     def _thresholds(self, column: int, X: Array) -> Array:
         x = X[:, column]
         x = np.sort(x[~self._missing(column, X) & np.isfinite(x)])
-        value = np.unique(x)
-        if len(value) < 2:
-            return value[:0]
-        below, above = value[:-1], value[1:]
-        if len(value) > MOST_BINS:
-            ends = x[(np.arange(1, MOST_BINS) * len(x)) // MOST_BINS]
-            at = np.unique(np.clip(np.searchsorted(value, ends), 1, len(value) - 1))
-            below, above = value[at - 1], value[at]
-        return self._between(below, above)
+        value, count = np.unique(x, return_counts=True)
+        cut = np.flatnonzero(np.diff(_bins(count))) if len(value) else np.zeros(0, int)
+        return self._between(value[cut], value[cut + 1])
 
     def _between(self, below: Array, above: Array) -> Array:
         """Return thresholds that part values; one that nears 0 is as LightGBM writes it."""
@@ -140,6 +134,29 @@ class Bins:
         near = np.abs(middle) <= zero
         middle = np.where(near, zero, middle)
         return np.unique(middle[~near | (above > zero)])
+
+
+def _bins(count: Int64[Array, " n_values"]) -> Int64[Array, " n_values"]:
+    """Return a bin for each of some rising values, by how many rows have each.
+
+    A value of more rows than a bin has on average is a bin of its own, so that a column of many
+    zeros is not left with few bins for all else; the other bins are of about as many rows each.
+    """
+    n, left, rows = len(count), MOST_BINS, count.sum()
+    if n <= MOST_BINS:
+        return np.arange(n)
+    heavy = np.zeros(n, bool)
+    while True:
+        more = ~heavy & (count * left >= rows)
+        if not more.any():
+            break
+        heavy |= more
+        left, rows = MOST_BINS - int(heavy.sum()), int(count[~heavy].sum())
+    light = np.where(heavy, 0, count)
+    place = np.maximum(np.cumsum(light) - 1, 0) * left // max(rows, 1)
+    new = np.diff(place, prepend=place[0]) > 0
+    new |= heavy | np.concatenate([[False], heavy[:-1]])
+    return np.cumsum(new)
 
 
 def category_columns(forest: Forest) -> Bool[Array, " n_features"]:

@@ -11,7 +11,7 @@ import numpy as np
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 
 MOST_BINS = 64
-"""Bins of a column, that of missing values aside."""
+"""Bins of a column, but for that of missing values and those that a value of many rows parts."""
 SMOOTH = 10.0
 """Added to the second derivatives of a category where categories are put in order."""
 LEAST_HESSIAN = 1e-3
