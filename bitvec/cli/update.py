@@ -68,10 +68,9 @@ METRICS = ("auto", "log_loss", "accuracy", "balanced_accuracy", "f1", "auc", "rm
 @click.option(
     "--replay-weight",
     type=Weight(),
-    default=1.0,
-    show_default=True,
     metavar="WEIGHT|auto",
-    help="What the weights of old rows are multiplied by; auto: 1 or 0, by the newest rows.",
+    help="What the weights of old rows are multiplied by; auto: 1 or 0, by the newest rows. By "
+    "default auto with --grow, else 1.",
 )
 @click.option(
     "--sample-weight",

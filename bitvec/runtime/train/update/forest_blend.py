@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,9 +15,9 @@ from bitvec.runtime.train.grow.newton_rounds import Growth
 from bitvec.runtime.train.update.update_choice import Choice
 
 PICKS = 5
-"""Members that are added to a blend one by one, of which one may stand for several."""
+"""Candidates that are added to a blend one by one, of which one may stand for several."""
 LEVEL = 1.0
-"""Standard errors behind the best up to which a member may be as good."""
+"""Standard errors behind the best up to which a candidate may be as good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,22 @@ class Start:
 ALONE = Start(alone=True)
 
 
+class Stop(NamedTuple):
+    """A member after some rounds: a candidate for the blend.
+
+    Parameters
+    ----------
+    rounds : int
+    score : float
+    held : float64, (n_held_out, n_outputs)
+        Raw scores of the rows held out.
+    """
+
+    rounds: int
+    score: float
+    held: Array
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
     """A forest that was tried: old trees with leaves of its own, and new trees behind them.
@@ -56,11 +73,7 @@ class Member:
     v : float64, (n_leaves, width)
         The leaves of the old trees.
     rounds : tuple of lists of NewTree
-    held : float64, (n_held_out, n_outputs)
-        Raw scores of the rows held out.
-    early : float64, (n_held_out, n_outputs), optional
-        The same after the first rounds of trees that stand alone.
-    score : float
+    stops : tuple of Stop
     seconds : float
     """
 
@@ -69,9 +82,7 @@ class Member:
     growth: Growth | None
     v: Array
     rounds: tuple[list[NewTree], ...]
-    held: Array
-    early: Array | None
-    score: float
+    stops: tuple[Stop, ...]
     seconds: float
 
     @property
@@ -83,29 +94,30 @@ class Member:
         return f"trees of {self.growth.leaves} leaves{behind}"
 
 
-def weights(members: Sequence[Member], choice: Choice) -> Float64[Array, " n_members"]:
-    """Return how much of each member makes the best blend, of sum 1.
+def weights(held: Sequence[Array], choice: Choice) -> Float64[Array, " n_candidates"]:
+    """Return how much of each candidate makes the best blend, of sum 1.
 
-    Half of the blend is the mean of all members that the rows held out cannot tell from the best,
-    since what is best on the few of the newest rows need not be on the next. Then the member that
-    raises the score of the mean most is added, `PICKS` times (Caruana et al., "Ensemble selection
-    from libraries of models", 2004). Raw scores are averaged, and each member holds the same base
-    score, so that the blend is one forest.
+    Half of the blend is the mean of all candidates that the rows held out cannot tell from the
+    best, since what is best on the few of the newest rows need not be on the next. Then the one
+    that raises the score of the mean most is added, `PICKS` times (Caruana et al., "Ensemble
+    selection from libraries of models", 2004). Raw scores are averaged, and each candidate holds
+    the same base score, so that the blend is one forest.
+
+    Parameters
+    ----------
+    held : sequence of float64, (n_held_out, n_outputs)
+        Raw scores of the rows held out, by each candidate.
+    choice : Choice
     """
-    best = max(members, key=lambda member: member.score)
-    level = np.array(
-        [
-            member is best or choice.errors_behind(member.held, best.held) <= LEVEL
-            for member in members
-        ]
-    )
+    best = int(np.argmax([choice.score_of(raw) for raw in held]))
+    level = np.array([choice.errors_behind(raw, held[best]) <= LEVEL for raw in held])
+    level[best] = True
     picked = PICKS * level / level.sum()
-    total = np.zeros_like(best.held)
+    total = np.zeros_like(held[best])
     for one in np.flatnonzero(level).tolist():
-        total += picked[one] * members[one].held
+        total += picked[one] * held[one]
     for count in range(PICKS + 1, 2 * PICKS + 1):
-        scores = [choice.score_of((total + member.held) / count) for member in members]
-        found = int(np.argmax(scores))
-        total += members[found].held
+        found = int(np.argmax([choice.score_of((total + raw) / count) for raw in held]))
+        total += held[found]
         picked[found] += 1
     return picked / picked.sum()

@@ -1,9 +1,9 @@
-"""Growth in an update: old leaves refreshed, new trees behind them or alone, and their blend."""
+"""Growth in an update: old leaves refreshed, new trees behind them or alone, joined as a blend."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
@@ -14,6 +14,7 @@ from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
+from bitvec.core.shape_annotations import Float64
 from bitvec.core.source import retrained_source
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.train.grow.appended_trees import NewTree, appended, kept
@@ -26,25 +27,15 @@ from bitvec.runtime.train.retrain.leaf_design import LeafDesign
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.training_data import Data
 from bitvec.runtime.train.update import anchored_leaves
-from bitvec.runtime.train.update.forest_blend import ALONE, Member, Start, weights
-from bitvec.runtime.train.update.update_choice import Choice
-from bitvec.runtime.train.update.update_result import Trial
+from bitvec.runtime.train.update.forest_blend import Member, Start, Stop
 from bitvec.runtime.train.update.update_run import Run
 
-ROUNDS, EVERY, PATIENCE, FIRST = 60, 2, 10, 10
-"""Rounds at most, by default; after how many they are judged; for how many no better; and after how
-many first, of trees that stand alone."""
-PULLS = (300.0, 30.0, 0.0)
-"""Under which old leaves are refreshed, in rows."""
-HOPELESS = 4.0
-"""Standard errors behind trees grown alone on the new rows, after as many rounds, at which trees on
-other rows are given up."""
-LEAST, MOST, FEW, FEWER = 4, 64, 16, 8
-"""Least and most leaves of new trees, which else are of the size of the old. Behind refreshed
-leaves and behind the forest as it was trees are smaller: less is left to be learned, and members of
-a blend gain by being unlike each other."""
-BLEND = "a blend"
-STAGE = "trees"
+ROUNDS, PATIENCE = 60, 2
+"""Rounds at most, by default; stops in a row that are no better, after which there are no more."""
+LEAST = 4
+"""Leaves of new trees at least, which are of the size of the old ones within bounds."""
+Share = Float64[Array, " n_rounds_and_one"]
+"""Weights of the old leaves of a member, and of each of its rounds."""
 
 
 def most_rounds(grow: Any) -> int:
@@ -99,13 +90,13 @@ class Grown:
     forest : Forest
     drop : bool, (n_old_trees,)
         Which old trees it lacks.
-    blend : tuple of (Member, float)
+    blend : tuple of (Member, Share)
         What it is made of, with weights.
     """
 
     forest: Forest
     drop: Array
-    blend: tuple[tuple[Member, float], ...]
+    blend: tuple[tuple[Member, Share], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +114,7 @@ class Growing:
     forest: Forest
     goal: Objective
     mixes: tuple[Any, ...]
-    choice: Choice
-    held_out: Data
+    judged: Data
     sign: Array
     most: int
     seed: int
@@ -136,8 +126,7 @@ class Growing:
         sign = np.zeros(run.forest.n_features, np.int8) if signs is None else signs
         rows = run.rows
         return cls(
-            run.forest, run.objective, rows.mixes, run.choice, rows.held_out, sign, most, run.seed,
-            deadline,
+            run.forest, run.objective, rows.mixes, rows.held_out, sign, most, run.seed, deadline
         )  # fmt: skip
 
     @cached_property
@@ -150,35 +139,15 @@ class Growing:
         """True if a tree adds to all outputs."""
         return self.forest.leaves.output is None
 
-    def members(self) -> list[Member]:
-        """Return all that are tried, the forest as it was first."""
-        last, scene = len(self.mixes) - 1, self.scene
-        found = [self._member(scene, Start(), last, None)]
-        if self.forest.leaves.v.size:
-            found += [self._member(scene, Start(pull), last, None) for pull in PULLS]
-        best = max(found[1:], key=lambda member: member.score, default=found[0])
-        growth, few, fewer = (Growth(leaves=self._leaves(most)) for most in (MOST, FEW, FEWER))
-        alone = self._member(scene, ALONE, last, growth)
-        found.append(alone)
-        behind = ((Start(), fewer), (best.start, few))
-        for start, smaller in behind if self.forest.leaves.v.size else ():
-            if time.monotonic() < self.deadline:
-                member = self._member(scene, start, last, smaller)
-                found += [member] if member.rounds else []
-        for number, mix in enumerate(self.mixes[:-1]):
-            if time.monotonic() < self.deadline:
-                wide = self._scene(mix.fit, self.held_out)
-                found.append(self._member(wide, ALONE, number, growth, rival=alone.early))
-        return found
-
-    def _leaves(self, most: int) -> int:
+    def leaves(self, most: int) -> int:
+        """Return how many leaves new trees have: as many as old ones, within bounds."""
         sizes = np.diff(self.forest.bitvectors.leaf_ptr)
         return int(np.clip(sizes.max(initial=LEAST), LEAST, most))
 
     @cached_property
     def scene(self) -> Scene:
         """The new rows, with those that judge."""
-        return self._scene(self.mixes[-1].fit, self.held_out)
+        return self._scene(self.mixes[-1].fit, self.judged)
 
     def _whole_scene(self, mix: int) -> Scene:
         """Return all rows of a mix; those of `scene`, read already, where they are the same."""
@@ -201,40 +170,46 @@ class Growing:
         reached = cache(lambda: anchored_leaves.table(self.forest, data))
         return Scene(data, Rows(columns, data.target, data.weight), n, reached)
 
-    def _member(
+    def member(
         self,
-        scene: Scene,
         start: Start,
         mix: int,
         growth: Growth | None,
-        *,
-        rival: Array | None = None,
+        stops: Sequence[int],
+        score_of: Callable[[Array], float],
     ) -> Member:
-        """Return what becomes of a start; it is given up early if it is far behind a rival."""
-        began, n = time.monotonic(), scene.n_judged
+        """Return what becomes of a start, judged at stops, as long as these help and time is left.
+
+        Parameters
+        ----------
+        stops : sequence of int
+            After how many rounds, rising.
+        score_of : callable
+            From raw scores of the rows held out.
+        """
+        began = time.monotonic()
+        is_new = mix == len(self.mixes) - 1
+        scene = self.scene if is_new else self._scene(self.mixes[mix].fit, self.judged)
         v, raw, shift = self._started(scene, start)
-        held = raw[-n:].copy()
-        score, at, first, early = self.choice.score_of(held), 0, 0, None
-        if start.alone:
-            score, first = -np.inf, FIRST
         made: list[list[NewTree]] = []
-        grown = () if growth is None else self._rounds(scene, start, mix, growth, raw, shift)
-        for trees in grown:
-            made.append(trees)
-            number = len(made)
-            is_last = number == self.most or time.monotonic() > self.deadline
-            if (number >= first and number % EVERY == 0) or is_last:
-                now = self.choice.score_of(raw[-n:])
-                if now > score or (start.alone and at == 0):
-                    score, at, held = now, number, raw[-n:].copy()
-            if number == first:
-                early = raw[-n:].copy()
-                if rival is not None and self.choice.errors_behind(early, rival) > HOPELESS:
-                    break
-            if is_last or number - max(at, first) >= PATIENCE:
-                break
-        seconds = time.monotonic() - began
-        return Member(start, mix, growth, v, tuple(made[:at]), held, early, score, seconds)
+        found: list[Stop] = []
+
+        def judged() -> bool:
+            """Judge what there is, and return whether to go on."""
+            held = raw[-scene.n_judged :].copy()
+            found.append(Stop(len(made), score_of(held), held))
+            at = int(np.argmax([stop.score for stop in found]))
+            return len(found) - at <= PATIENCE
+
+        goes_on = judged() if stops[0] == 0 else True
+        if growth is not None:
+            grown = self._rounds(scene, start, mix, growth, raw, shift)
+            while goes_on and len(made) < stops[-1]:
+                made.append(next(grown))
+                is_late = time.monotonic() > self.deadline
+                if len(made) in stops or is_late:
+                    goes_on = judged() and not is_late
+        return Member(start, mix, growth, v, tuple(made), tuple(found), time.monotonic() - began)
 
     def _started(self, scene: Scene, start: Start) -> tuple[Array, Array, Array]:
         """Return old leaves, raw scores of the rows, and what of these is in no tree."""
@@ -267,19 +242,11 @@ class Growing:
             self.goal, scene.rows, raw, growth, vectors=self.vectors, seed=seed, shift=shift
         )
 
-    def offered(self, members: list[Member]) -> Grown:
-        """Offer the best blend to the choice, and return it."""
-        share = weights(members, self.choice)
-        blend = [(members[k], float(share[k])) for k in np.flatnonzero(share)]
-        found = self._forest(blend, self.scene)
-        self.choice.consider(found.forest, STAGE, len(blend), len(members))
-        return found
-
     def refitted(self, grown: Grown) -> Grown | None:
         """Return the same blend, fitted to all rows; None where time is over before."""
         again = []
         scenes = cache(self._whole_scene)
-        for member, weight in grown.blend:
+        for member, share in grown.blend:
             if time.monotonic() > self.deadline:
                 return None
             scene = scenes(member.mix)
@@ -288,22 +255,22 @@ class Growing:
             if member.growth is not None and member.rounds:
                 rounds_ = self._rounds(scene, member.start, member.mix, member.growth, raw, shift)
                 made = tuple(next(rounds_) for _ in member.rounds)
-            again.append((replace(member, v=v, rounds=made), weight))
-        return self._forest(again, scenes(len(self.mixes) - 1))
+            again.append((replace(member, v=v, rounds=made), share))
+        return self.joined(again, scenes(len(self.mixes) - 1))
 
-    def _forest(self, blend: list[tuple[Member, float]], scene: Scene) -> Grown:
+    def joined(self, blend: list[tuple[Member, Share]], scene: Scene) -> Grown:
         """Return a blend as one forest, without old trees that have faded on some rows."""
         forest, v = self.forest, np.zeros(self.forest.leaves.v.shape)
-        for member, weight in blend:
-            v += weight * member.v
+        for member, share in blend:
+            v += share[0] * member.v
         with np.errstate(over="ignore"):  # what overflows is rejected by the choice
             leaves = replace(forest.leaves, v=v.astype(forest.leaves.v.dtype))
         forest = replace(forest, leaves=leaves, source=retrained_source(forest.source))
         by = divisor(forest)
         trees = [
             _changed(tree, weight * by, 0 * by)
-            for member, weight in blend
-            for trees in member.rounds
+            for member, share in blend
+            for weight, trees in zip(share[1:], member.rounds, strict=True)
             for tree in trees
         ]
         drop = np.zeros(forest.n_trees, bool)
@@ -314,21 +281,6 @@ class Growing:
             trees = first + trees[a_round:]
         forest = appended(kept(forest, np.flatnonzero(~drop)), trees, self.bins)
         return Grown(forest, drop, tuple(blend))
-
-    def trials(self, members: list[Member], grown: Grown) -> list[Trial]:
-        """Return what was tried, the blend last."""
-        tried = [
-            Trial(
-                member.recipe, member.start.told, self.mixes[member.mix].replay, len(member.rounds),
-                0 if member.growth is None else self.most, member.score, member.seconds,
-            )
-            for member in members[1:]
-        ]  # fmt: skip
-        main = max(grown.blend, key=lambda one: one[1])[0]
-        n = sum(len(member.rounds) for member, _ in grown.blend)
-        score, replay = self.choice.history[-1].score, self.mixes[main.mix].replay
-        seconds = sum(member.seconds for member in members)
-        return [*tried, Trial(BLEND, np.nan, replay, n, 0, score, seconds)]
 
 
 def _changed(tree: NewTree, factor: Array, shift: Array) -> NewTree:

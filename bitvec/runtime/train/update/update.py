@@ -15,6 +15,7 @@ from bitvec.core.forest import Forest, require_forest
 from bitvec.runtime.train.monotone import CUT, Monotone
 from bitvec.runtime.train.retrain.history import History
 from bitvec.runtime.train.retrain.recipe import Progress, few_threads
+from bitvec.runtime.train.update import growth_recipes
 from bitvec.runtime.train.update.grown_update import Growing, Grown, most_rounds, require_growable
 from bitvec.runtime.train.update.moved_parts import Moved, moved
 from bitvec.runtime.train.update.update_result import (
@@ -35,7 +36,7 @@ def update(
     y: Any,
     *,
     replay: tuple[Any, ...] | None = None,
-    replay_weight: float | str = 1.0,
+    replay_weight: float | str | None = None,
     sample_weight: ArrayLike | None = None,
     class_weight: str | Mapping[Any, float] | None = None,
     validation: float | tuple[Any, ...] = 0.2,
@@ -67,9 +68,10 @@ def update(
     replay : (X, y) or (X, y, sample_weight), optional
         Old rows that are learned again beside the new ones. With a share as `validation`, as large
         a part of them is held out, to tell what was forgotten.
-    replay_weight : float or "auto"
+    replay_weight : float or "auto", optional
         What their weights are multiplied by; "auto" tries 1 and 0 and lets the newest rows choose,
-        so that old rows are dropped where they are out of date.
+        so that old rows are dropped where they are out of date. By default "auto" where the forest
+        may grow, and 1 where it may not.
     sample_weight : (batch,), optional
     class_weight : "balanced" or mapping from labels to weights, optional
         Multiplies the weights of rows, replayed and held out ones too; of the latter for the
@@ -129,11 +131,11 @@ def update(
     trained together from the old ones on through the soft path, under the best of these pulls (see
     `anchored_training`).
 
-    Where the forest may grow, they are instead: old leaves refreshed tree by tree under pulls; new
-    trees, as many rounds as the rows held out want, alone, behind the forest as it was and behind
-    the best refreshed leaves; and with replayed rows that may be dropped, new trees fitted to these
-    too. A mean of those that the rows held out cannot tell from the best (see `forest_blend`) is
-    the candidate: old leaves are scaled and added, new trees stand behind them.
+    Where the forest may grow, they are instead: old leaves refreshed tree by tree under pulls; and
+    new trees behind the forest as it was, behind refreshed leaves, and alone, on the new rows and,
+    with replayed rows that may be dropped, on all (see `growth_recipes`). A blend of them after
+    more or fewer rounds (see `forest_blend`) is the candidate: old leaves are scaled and added,
+    new trees stand behind them.
 
     Examples
     --------
@@ -152,6 +154,8 @@ def update(
     most = most_rounds(grow)
     if most:
         require_growable(forest, trainable)
+    if replay_weight is None:
+        replay_weight = "auto" if most else 1.0
     given, keeps = forest, Monotone.of(forest, monotone)
     forest = forest if keeps is None else keeps.kept(forest)
     run = prepare(
@@ -183,9 +187,8 @@ def update(
         way = Growing.of(run, None if keeps is None else keeps.signs, most, deadline)
         grown = None
         if most:
-            members = way.members()
-            grown = way.offered(members)
-            tried += way.trials(members, grown)
+            grown, trials = growth_recipes.blended(run, way)
+            tried += trials
         else:
             notes += _moves(run, tried, refit, deadline)
         judged = result = run.choice.settled

@@ -96,9 +96,10 @@ class Choice(Selection):
         return evaluation
 
     def score_of(self, raw: Array) -> float:
-        """Return the score of raw scores of the rows held out, without keeping anything."""
+        """Return the score of raw scores of the rows held out, -inf for NaN; nothing is kept."""
         raw = raw.astype(self.start.output.dtype, copy=False)
-        return self._mean(self._scores(raw)) if self._measure is None else self._measure(raw)
+        score = self._mean(self._scores(raw)) if self._measure is None else self._measure(raw)
+        return -np.inf if np.isnan(score) else score
 
     def errors_behind(self, raw: Array, better: Array) -> float:
         """Return by how many standard errors raw scores are worse than others, inf if unknown.

@@ -21,7 +21,7 @@ from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.retrain import objective as objectives
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.recipe import Progress
-from bitvec.runtime.train.retrain.selection import hard_scores
+from bitvec.runtime.train.retrain.selection import Evaluation, hard_scores
 from bitvec.runtime.train.retrain.training_data import Data
 from bitvec.runtime.train.update import anchored_leaves, scorecard, update_rows
 from bitvec.runtime.train.update.anchored_training import AnchoredTraining, steps_for
@@ -61,7 +61,7 @@ class Run:
         found = anchored_leaves.anchored(self.forest, self.objective, data, reached)
         for step, (pull, candidate) in enumerate(found, start=1):
             evaluation = choice.consider(candidate, "leaves", step, n)
-            self._tell(evaluation)
+            self.tell(evaluation)
             since += 1
             if evaluation.score > best:
                 best, best_pull, since = evaluation.score, pull, 0
@@ -134,7 +134,8 @@ class Run:
             self.progress,
         )  # fmt: skip
 
-    def _tell(self, evaluation: Any) -> None:
+    def tell(self, evaluation: Evaluation) -> None:
+        """Tell how far the update is."""
         if self.progress is not None:
             self.progress(evaluation)
 

@@ -1,4 +1,4 @@
-"""Blends: members that the rows held out cannot tell apart share, and worse ones have no part."""
+"""Blends: candidates that rows held out cannot tell apart share, and worse ones have no part."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import bitvec
 from bitvec.runtime.train.retrain import objective
 from bitvec.runtime.train.retrain.training_data import read
-from bitvec.runtime.train.update.forest_blend import Member, Start, weights
+from bitvec.runtime.train.update.forest_blend import weights
 from bitvec.runtime.train.update.update_choice import RUNS, Choice
 
 N = 400
@@ -29,23 +29,18 @@ def choice(rows, measure=None):
     return Choice(stump, goal, data, measure=measure)
 
 
-def member(of, held):
-    empty = np.zeros((2, 1))
-    return Member(Start(), 0, None, empty, (), held, None, of.score_of(held), 0.0)
-
-
-def test_members_that_cannot_be_told_apart_share_and_bad_ones_have_no_part(rows):
+def test_candidates_that_cannot_be_told_apart_share_and_bad_ones_have_no_part(rows):
     of, target = choice(rows), rows[1].target
     rng = np.random.default_rng(1)
     near = [0.5 * target + 0.5 * rng.normal(size=(N, 1)) for _ in range(2)]
-    members = [member(of, held) for held in (*near, 5 + 0 * target)]
-    found = weights(members, of)
+    held = [*near, 5 + 0 * target]
+    found = weights(held, of)
     assert found.sum() == pytest.approx(1)
     assert found[0] >= 0.25
     assert found[1] >= 0.25
     assert found[2] == 0
-    together = np.tensordot(found, np.stack([one.held for one in members]), 1)
-    assert of.score_of(together) >= max(one.score for one in members)
+    together = np.tensordot(found, np.stack(held), 1)
+    assert of.score_of(together) >= max(of.score_of(raw) for raw in held)
 
 
 def test_errors_are_larger_where_neighbours_are_alike(rows):
@@ -67,11 +62,11 @@ def test_a_score_of_all_rows_tells_no_error(rows):
     of = choice(rows, measure=lambda raw: -float(np.abs(raw - target).max()))
     assert of.errors_behind(target + 0.1, target) == np.inf
     assert of.errors_behind(target, target + 0.1) == 0
-    found = weights([member(of, target + 0.3), member(of, target)], of)
+    found = weights([target + 0.3, target], of)
     assert found.tolist() == [0, 1]
 
 
 def test_the_best_has_a_part_even_where_no_score_is_finite(rows):
     of = choice(rows)
-    found = weights([member(of, np.full((N, 1), np.inf)) for _ in range(2)], of)
+    found = weights([np.full((N, 1), np.inf)] * 2, of)
     assert found.sum() == pytest.approx(1)
