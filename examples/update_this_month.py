@@ -1,5 +1,5 @@
 # %% [markdown]
-"""Go on with a booster in six ways, where rows drift and where they do not.
+"""Go on with a booster in nine ways, where rows drift and where they do not.
 
 Each is judged by what it gets right of rows that come next. In the order of scikit-learn's digits
 each third was written by other people; in shuffled order nothing drifts.
@@ -49,6 +49,10 @@ def ways(X: np.ndarray, y: np.ndarray, rounds: int) -> dict[str, Callable[[], bi
         "`bitvec.update`": lambda: bitvec.update(forest, *new).forest,
         "`bitvec.update`, old rows replayed": (
             lambda: bitvec.update(forest, *new, replay=old).forest
+        ),
+        "`bitvec.update`, may grow": lambda: bitvec.update(forest, *new, grow=True).forest,
+        "`bitvec.update`, may grow, old rows replayed": (
+            lambda: bitvec.update(forest, *new, replay=old, grow=True).forest
         ),
         "leaves refreshed by xgboost": refreshed,
         "as many rounds more": lambda: bitvec.convert(booster(rounds).fit(*new, xgb_model=model)),
