@@ -29,7 +29,7 @@ STAGE, BLEND = "trees", "a blend"
 
 
 class Recipe(NamedTuple):
-    """What is grown: behind what, on which rows, and how many leaves a tree has at most.
+    """Trees to be grown: behind what, on which rows, and of how many leaves at most.
 
     Each stop on the way is a candidate for the blend: before the first round where old trees
     answer, and every `STEP` rounds, up to two thirds of the most behind old trees.
