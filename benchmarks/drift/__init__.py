@@ -5,7 +5,7 @@
 A model is fitted to the rows of the start. Of each block it then first answers, is scored, and
 only then may learn; the last block is only answered. Every way begins with a booster of the same
 size (see `methods`). Streams, blocks, seeds and settings are fixed in `streams` and `methods`;
-the settings of `bitvec.update` are its defaults, which were found on other made streams. Three
+the settings of `bitvec.update` are its defaults, which were found on other streams. Three
 seeds, on one thread; processor time is that of learning, without the fit to the start.
 "Better" is an exact paired permutation test over the blocks, each block's score being the mean of
 its seeds: differences are few and far from normal, since ways break down on single blocks.
