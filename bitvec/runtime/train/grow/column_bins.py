@@ -118,9 +118,9 @@ class Bins:
 
     def _thresholds(self, column: int, X: Array) -> Array:
         x = X[:, column]
-        x = np.sort(x[~self._missing(column, X) & np.isfinite(x)])
-        value, count = np.unique(x, return_counts=True)
-        cut = np.flatnonzero(np.diff(_bins(count))) if len(value) else np.zeros(0, int)
+        known = x[~self._missing(column, X) & np.isfinite(x)]
+        value, count = np.unique(known, return_counts=True)
+        cut = np.flatnonzero(np.diff(_bins(count)))
         return self._between(value[cut], value[cut + 1])
 
     def _between(self, below: Array, above: Array) -> Array:

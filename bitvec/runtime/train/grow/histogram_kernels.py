@@ -11,7 +11,7 @@ import numpy as np
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 
 MOST_BINS = 64
-"""Bins of a column, but for that of missing values and those that a value of many rows parts."""
+"""Bins of a column, about: missing values have one more, and values of many rows may add some."""
 SMOOTH = 10.0
 """Added to the second derivatives of a category where categories are put in order."""
 LEAST_HESSIAN = 1e-3

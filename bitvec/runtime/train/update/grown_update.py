@@ -114,7 +114,7 @@ class Growing:
     forest: Forest
     goal: Objective
     mixes: tuple[Any, ...]
-    judged: Data
+    held_out: Data
     sign: Array
     most: int
     seed: int
@@ -147,7 +147,7 @@ class Growing:
     @cached_property
     def scene(self) -> Scene:
         """The new rows, with those that judge."""
-        return self._scene(self.mixes[-1].fit, self.judged)
+        return self._scene(self.mixes[-1].fit, self.held_out)
 
     def _whole_scene(self, mix: int) -> Scene:
         """Return all rows of a mix; those of `scene`, read already, where they are the same."""
@@ -189,26 +189,23 @@ class Growing:
         """
         began = time.monotonic()
         is_new = mix == len(self.mixes) - 1
-        scene = self.scene if is_new else self._scene(self.mixes[mix].fit, self.judged)
+        scene = self.scene if is_new else self._scene(self.mixes[mix].fit, self.held_out)
         v, raw, shift = self._started(scene, start)
-        made: list[list[NewTree]] = []
-        found: list[Stop] = []
-
-        def judged() -> bool:
-            """Judge what there is, and return whether to go on."""
-            held = raw[-scene.n_judged :].copy()
-            found.append(Stop(len(made), score_of(held), held))
-            at = int(np.argmax([stop.score for stop in found]))
-            return len(found) - at <= PATIENCE
-
-        goes_on = judged() if stops[0] == 0 else True
+        grown: Iterator[list[NewTree]] = iter(())
         if growth is not None:
             grown = self._rounds(scene, start, mix, growth, raw, shift)
-            while goes_on and len(made) < stops[-1]:
+        made: list[list[NewTree]] = []
+        found: list[Stop] = []
+        for stop in stops:
+            is_late = False
+            while len(made) < stop and not is_late:
                 made.append(next(grown))
                 is_late = time.monotonic() > self.deadline
-                if len(made) in stops or is_late:
-                    goes_on = judged() and not is_late
+            held = raw[-scene.n_judged :].copy()
+            found.append(Stop(len(made), score_of(held), held))
+            best = int(np.argmax([one.score for one in found]))
+            if is_late or len(found) - best > PATIENCE:
+                break
         return Member(start, mix, growth, v, tuple(made), tuple(found), time.monotonic() - began)
 
     def _started(self, scene: Scene, start: Start) -> tuple[Array, Array, Array]:

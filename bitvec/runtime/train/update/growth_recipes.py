@@ -70,20 +70,20 @@ def blended(run: Run, way: Growing) -> tuple[Grown, list[Trial]]:
 
 def _members(run: Run, way: Growing) -> Iterator[Member]:
     """Yield what becomes of each recipe while time is left, of one in any case."""
-    mixes, is_first = len(way.mixes), True
-    for step, recipe in enumerate(RECIPES, 1):
-        start, mix = recipe.start, recipe.mix % mixes
-        if recipe.mix == ALL and mixes == 1:
-            continue
-        if not start.alone and not way.forest.leaves.v.size:
-            continue
-        if not is_first and time.monotonic() > way.deadline:
+    n_mixes, has_leaves = len(way.mixes), way.forest.leaves.v.size > 0
+    recipes = [
+        recipe
+        for recipe in RECIPES
+        if (recipe.mix == NEW or n_mixes > 1) and (recipe.start.alone or has_leaves)
+    ]
+    for number, recipe in enumerate(recipes):
+        if number and time.monotonic() > way.deadline:
             return
-        is_first = False
         growth = Growth(leaves=way.leaves(recipe.leaves)) if recipe.leaves else None
-        member = way.member(start, mix, growth, recipe.stops(way.most), run.choice.score_of)
+        mix, stops = recipe.mix % n_mixes, recipe.stops(way.most)
+        member = way.member(recipe.start, mix, growth, stops, run.choice.score_of)
         best = max(stop.score for stop in member.stops)
-        run.tell(Evaluation(STAGE, step, len(RECIPES), best, np.nan, np.nan, False))
+        run.tell(Evaluation(STAGE, number + 1, len(recipes), best, np.nan, np.nan, False))
         yield member
 
 
@@ -91,12 +91,11 @@ def _shared(
     members: Sequence[Member], share: Float64[Array, " n_candidates"]
 ) -> list[tuple[Member, Share]]:
     """Return members up to the last round that has a weight."""
-    found, at = [], 0
+    found, left = [], iter(share)
     for member in members:
         weight = np.zeros(1 + len(member.rounds))
         for stop in member.stops:
-            weight[: 1 + stop.rounds] += share[at]
-            at += 1
+            weight[: 1 + stop.rounds] += next(left)
         n = int(np.count_nonzero(weight))
         if n:
             found.append((replace(member, rounds=member.rounds[: n - 1]), weight[:n]))
