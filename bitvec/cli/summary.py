@@ -9,7 +9,6 @@ import numpy as np
 
 from bitvec.cli.answer import count
 from bitvec.core import tree_paths
-from bitvec.core.arrays import Array
 from bitvec.core.composition import Composition
 from bitvec.core.feature_maps import Concatenate
 from bitvec.core.features import FeatureMap
@@ -27,7 +26,7 @@ MAX_LISTED = 8
 def summary(forest: Forest) -> dict[str, Any]:
     """Return the facts about a forest as a record of numbers, texts and lists."""
     output, source = forest.output, forest.source
-    depth = tree_depths(forest)
+    depth = tree_paths.tree_depth(forest.bitvectors)
     leaves = np.diff(forest.bitvectors.leaf_ptr)
     return {
         "trees": forest.n_trees,
@@ -119,15 +118,6 @@ def _map_name(feature_map: FeatureMap) -> str:
     if not isinstance(feature_map, Concatenate):
         return name
     return f"{name} of {', '.join(dict.fromkeys(map(_map_name, feature_map.maps)))}"
-
-
-def tree_depths(forest: Forest) -> Array:
-    """Return the number of nodes on the longest path of each tree, int32, (n_trees,)."""
-    depth = tree_paths.leaf_depth(forest.bitvectors)
-    if forest.n_trees == 0:
-        return depth
-    deepest: Array = np.maximum.reduceat(depth, forest.bitvectors.leaf_ptr[:-1])
-    return deepest
 
 
 def node_kinds(forest: Forest) -> dict[str, int]:

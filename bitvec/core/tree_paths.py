@@ -18,6 +18,12 @@ def leaf_depth(B: Bitvectors) -> Int32[Array, " n_leaves"]:
     return np.cumsum(steps)[:-1].astype(np.int32)
 
 
+def tree_depth(B: Bitvectors) -> Int32[Array, " n_trees"]:
+    """Return the number of nodes on the longest path of each tree."""
+    depth: Array = np.maximum.reduceat(leaf_depth(B), B.leaf_ptr[:-1])
+    return depth
+
+
 def node_depth(B: Bitvectors) -> Int32[Array, " n_nodes"]:
     """Return the number of nodes above each node (0 at a root)."""
     left, right = children(B)
@@ -94,7 +100,5 @@ def levels(B: Bitvectors, towards_deepest: float = 0.0) -> float:
     """Return levels of all trees that a row passes: the mean over leaves, or nearer the deepest."""
     if not B.n_trees:
         return 0.0
-    depth, start = leaf_depth(B), B.leaf_ptr[:-1]
-    mean = np.add.reduceat(depth, start) / np.diff(B.leaf_ptr)
-    deepest = np.maximum.reduceat(depth, start)
-    return float(np.sum(mean + towards_deepest * (deepest - mean)))
+    mean = np.add.reduceat(leaf_depth(B), B.leaf_ptr[:-1]) / np.diff(B.leaf_ptr)
+    return float(np.sum(mean + towards_deepest * (tree_depth(B) - mean)))

@@ -13,7 +13,7 @@ from strategies import forests
 
 from bitvec.cli.answer import json_value
 from bitvec.cli.array_text import arrays
-from bitvec.cli.summary import lines, node_kinds, summary, tree_depths
+from bitvec.cli.summary import lines, node_kinds, summary
 from bitvec.core import tree_paths
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
@@ -54,7 +54,7 @@ def test_depths_are_those_of_each_tree() -> None:
         Output(1, np.dtype(np.float64)),
         Inputs(1),
     )
-    assert tree_depths(forest).tolist() == [2, 0, 1]
+    assert tree_paths.tree_depth(forest.bitvectors).tolist() == [2, 0, 1]
     assert node_kinds(forest) == {"axis-aligned": 3}
 
 

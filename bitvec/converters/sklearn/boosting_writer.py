@@ -22,10 +22,11 @@ from bitvec.converters.sklearn.new_estimators import (
     set_classes,
     unsupported,
 )
-from bitvec.converters.sklearn.tree_arrays import depths, new_tree, node_arrays
+from bitvec.converters.sklearn.tree_arrays import new_tree, node_arrays
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
+from bitvec.core.tree_paths import tree_depth
 
 _LOSSES: dict[tuple[PostTransform, float], tuple[str, Callable[[int], Any]]] = {
     (PostTransform.SIGMOID, 1.0): ("log_loss", lambda n: HalfBinomialLoss()),
@@ -96,7 +97,7 @@ def _stages(forest: Forest) -> list[list[Any]]:
     The sum begins with the base score plus the first leaf, and so do these: from zero.
     """
     output = forest.output
-    nodes, depth = node_arrays(forest), depths(forest)
+    nodes, depth = node_arrays(forest), tree_depth(forest.bitvectors)
     columns: list[list[Any]] = []
     for base, additions in zip(output.base_score, columns_of_outputs(forest), strict=True):
         column: list[Any] = []

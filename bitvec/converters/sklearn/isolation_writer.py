@@ -10,9 +10,10 @@ from sklearn.tree import ExtraTreeRegressor
 
 from bitvec.converters.sklearn.isolation import average_path_length, highest_inlier
 from bitvec.converters.sklearn.new_estimators import dense, named, unsupported, weighted
-from bitvec.converters.sklearn.tree_arrays import depths, new_tree, node_arrays
+from bitvec.converters.sklearn.tree_arrays import new_tree, node_arrays
 from bitvec.core.forest import Forest
 from bitvec.core.output import Output
+from bitvec.core.tree_paths import tree_depth
 
 MOST_ROWS = 1 << 40
 
@@ -32,7 +33,7 @@ def isolating(forest: Forest) -> Any:
             "hold depths that scikit-learn's own sum keeps, got ones that it would round"
         )
     members, lengths = [], []
-    leaf_ptr, deepest = forest.bitvectors.leaf_ptr, depths(forest)
+    leaf_ptr, deepest = forest.bitvectors.leaf_ptr, tree_depth(forest.bitvectors)
     for tree, (record, of_leaf) in enumerate(node_arrays(forest)):
         part = depth[leaf_ptr[tree] : leaf_ptr[tree + 1]]
         member = ExtraTreeRegressor(max_features=1)

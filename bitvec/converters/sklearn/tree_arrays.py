@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core import structure, tree_paths
+from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import NodeTests, Relation
@@ -71,13 +71,6 @@ def new_tree(
     state = {"max_depth": depth, "node_count": len(record), "nodes": record, "values": values}
     tree.__setstate__(state)
     return tree
-
-
-def depths(forest: Forest) -> Int64[Array, " n_trees"]:
-    """Return the depth of each tree."""
-    B = forest.bitvectors
-    deepest: Array = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
-    return deepest
 
 
 def greater(tests: NodeTests) -> Float64[Array, " n_nodes"]:

@@ -22,12 +22,13 @@ from bitvec.converters.sklearn.new_estimators import (
     weighted,
 )
 from bitvec.converters.sklearn.skops import dumps
-from bitvec.converters.sklearn.tree_arrays import depths, new_tree, node_arrays
+from bitvec.converters.sklearn.tree_arrays import new_tree, node_arrays
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.core.output import Aggregate, PostTransform
 from bitvec.core.shape_annotations import Float64
+from bitvec.core.tree_paths import tree_depth
 from bitvec.errors import needs
 from bitvec.files import atomic
 from bitvec.files.atomic import StrPath
@@ -174,7 +175,7 @@ def _estimators(
     value: Float64[Array, "n_leaves n_targets max_n_classes"],
 ) -> list[Any]:
     """Return one single-tree estimator for each tree."""
-    leaf_ptr, depth = forest.bitvectors.leaf_ptr, depths(forest)
+    leaf_ptr, depth = forest.bitvectors.leaf_ptr, tree_depth(forest.bitvectors)
     result = []
     for tree, (record, of_leaf) in enumerate(node_arrays(forest)):
         member = kind(max_depth=max(int(depth[tree]), 1))

@@ -353,7 +353,9 @@ class Pairs:
 @settings(max_examples=20)
 @given(forests(linear=False))
 def test_a_feature_map_stands_in_front(forest):
-    forest = replace(forest, feature_map=Pairs(forest.n_features))
+    pairs = Pairs(int(np.ceil(np.sqrt(forest.n_features))))
+    inputs = replace(forest.inputs, n_features=pairs.n_inputs)
+    forest = replace(forest, inputs=inputs, feature_map=pairs)
     check(forest, np.random.default_rng(0).normal(size=(9, forest.n_features)).astype(forest.dtype))
 
 

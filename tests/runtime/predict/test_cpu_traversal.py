@@ -179,6 +179,32 @@ def test_every_number_of_rows_is_the_reference_of_single(n_rows):
     check_exits(single.pack(forest), random_rows(forest, n_rows))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("forest_dtype", [np.float32, np.float64])
+def test_single_tells_nan_from_infinities_at_infinite_thresholds(forest_dtype, dtype):
+    # Some tests are passed by all values but NaN, or by none, one below the other.
+    forest = random_forest([1, 9, 300], n_features=3, dtype=forest_dtype)
+    rng, n = np.random.default_rng(0), forest.n_nodes
+    for share in (0.0, 0.5, 1.0):
+        tests = axis_aligned(
+            forest.tests.feature,
+            rng.choice(np.array([-np.inf, np.inf, 0.0], forest_dtype), n, p=[0.3, 0.3, 0.4]),
+            relation=rng.integers(0, 2, n),
+            missing_right=rng.random(n) < share,
+        )
+        values = [np.nan, np.inf, -np.inf, 0.0, -0.0, np.finfo(dtype).max, -1e-44]
+        X = rng.choice(np.array(values, dtype), (400, 3))
+        check(single, replace(forest, tests=tests), X)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_single_names_columns_of_wide_rows(dtype):
+    forest = random_forest([9000], n_features=1 << 18, dtype=np.float32)
+    assert (1 << 18) * 2 * 9000 > 1 << 32  # no link of 32 bits holds a column and a position
+    X = np.random.default_rng(0).normal(size=(20, 1 << 18)).astype(dtype)
+    check_exits(single.pack(forest), X)
+
+
 @pytest.mark.parametrize("n_values", [None, 3, 1500])
 @pytest.mark.parametrize("width", [1, 4])
 def test_shared_and_own_leaf_vectors_add_up_as_in_the_reference(n_values, width):

@@ -242,8 +242,7 @@ def _estimate(header: Header, forest: Forest, route: Route) -> Estimate:
         stack += leaves.v.shape[1] * leaves.v.itemsize
     if output.is_classifier:
         stack += output.n_outputs * output.dtype.itemsize
-    depth = tree_paths.leaf_depth(forest.bitvectors)
-    deepest = int(np.maximum.reduceat(depth, forest.bitvectors.leaf_ptr[:-1]).sum())
+    deepest = int(tree_paths.tree_depth(forest.bitvectors).sum())
     most = route.most_comparisons + (deepest if route.leaf_of_place is None else 0)
     return Estimate(
         constant_bytes=header.constant_bytes,

@@ -18,6 +18,7 @@ from bitvec.core.arrays import Array, copied
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.core.shape_annotations import Float, Int32
+from bitvec.runtime.predict import subnormals
 from bitvec.runtime.predict.cpu import choice, layer_kernels
 from bitvec.runtime.predict.cpu.few_rows import forest_rows
 from bitvec.runtime.predict.cpu.leaves.linear_terms import LinearLeaves
@@ -180,6 +181,7 @@ class NumbaEngine:
         )
 
     def _fill(self, X: Array, out: Array, work: Work) -> None:
+        subnormals.check()
         n_rows = len(X)
         suited = self._small_choice if n_rows <= forest_rows.SMALL_BATCH else self._choice
         if n_rows <= choice.FEW:

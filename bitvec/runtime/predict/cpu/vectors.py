@@ -90,23 +90,34 @@ def count(builder, first, last, body, step: int = 1, carried=()):
     return held
 
 
-def settled(builder, lanes: int, moved):
-    """Emit `while it moves: at = moved(at, lane)` for all lanes in step, from 0; return `at`.
+def settled(builder, lanes: int, moved, depth):
+    """Emit `at = moved(at, lane)` for all lanes in step, from 0, while they move; return `at`.
 
-    Two moves are made in each turn, so that there are half as many branches.
+    They move `depth` times at most, or two where that is less. Two moves are made in each turn, so
+    that there are half as many branches, and before them one where `depth` is odd.
     """
     entry = builder.block
-    turn, after = (builder.append_basic_block(name) for name in ("turn", "after"))
+    odd, turn, after = (builder.append_basic_block(name) for name in ("odd", "turn", "after"))
+    builder.cbranch(builder.trunc(depth, I1), odd, turn)
+    builder.position_at_end(odd)
+    first, rest = [moved(number(0), lane) for lane in range(lanes)], builder.sub(depth, number(1))
     builder.branch(turn)
     builder.position_at_end(turn)
-    at = [builder.phi(I64) for _ in range(lanes)]
+    at, left = [builder.phi(I64) for _ in range(lanes)], builder.phi(I64)
     once = [moved(place, lane) for lane, place in enumerate(at)]
     twice = [moved(place, lane) for lane, place in enumerate(once)]
+    fewer = builder.sub(left, number(2))
     moves = number(0)
-    for before, place, start in zip(once, twice, at, strict=True):
+    for place, before, start, then in zip(twice, once, at, first, strict=True):
         moves = builder.or_(moves, builder.xor(before, place))
         start.add_incoming(number(0), entry)
-        start.add_incoming(place, builder.block)
-    builder.cbranch(builder.icmp_unsigned("!=", moves, number(0)), turn, after)
+        start.add_incoming(then, odd)
+        start.add_incoming(place, turn)
+    left.add_incoming(depth, entry)
+    left.add_incoming(rest, odd)
+    left.add_incoming(fewer, turn)
+    goes_on = builder.icmp_unsigned("!=", moves, number(0))
+    goes_on = builder.and_(goes_on, builder.icmp_signed(">", fewer, number(0)))
+    builder.cbranch(goes_on, turn, after)
     builder.position_at_end(after)
     return twice

@@ -61,9 +61,7 @@ class DeviceForest:
     def __init__(self, forest: Forest, device: torch.device) -> None:
         self.forest, self.device = forest, device
         B = forest.bitvectors
-        depth = np.zeros(0, np.int64)
-        if B.n_trees:
-            depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
+        depth = tree_paths.tree_depth(B)
         self._sums = sums = HardSums(forest).to(device)
         adds = forest.output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
         constant = adds and forest.leaves.linear is None

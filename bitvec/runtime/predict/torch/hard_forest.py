@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -112,9 +111,7 @@ class HardForest(Unrounded):
             forest = of_columns(forest)
         place = devices.find(device)
         B = forest.bitvectors
-        depth = np.zeros(0, np.int64)
-        if B.n_trees:
-            depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
+        depth = tree_paths.tree_depth(B)
         compared = lay_out(forest)
         self.choice = forms.choose(B, depth, form, place.type)
         self.output, self.n_features = output, n_features

@@ -19,11 +19,6 @@ FIELDS = (
     "rows_at_once",  # rows that go through the trees together
     "answer",  # the function that fills the answer to a row
     "find_rows",  # the function that finds the exit leaves of a block of rows in a lone tree, or 0
-    "find_finite_rows",  # the same where no value is NaN or infinite, or 0
-    "looks",  # whether rows that may hold such are looked over for them
-    "plain_nodes",
-    "plain_leaf_at",
-    "column_bits",
     "answers",  # the answers to the rows of each of its leaves
     "link",  # the function that makes scores the answer, 0 where they are it
     "n_features",
@@ -76,7 +71,9 @@ FIELDS = (
     "n_trees",
     "leaf_ptr",
     "nodes",
+    "depth",  # nodes on the longest path, of a tree or of those that are walked together
     "leaf_at",
+    "column_bits",
     "roots",
     "weights",
     "has_vectors",

@@ -119,9 +119,8 @@ def walk_cycles(forest: Forest) -> float:
     B = forest.bitvectors
     if B.n_trees == 0:
         return 0.0
-    depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
     start = np.arange(0, B.n_trees, WALKED)
-    steps = 2.0 * (np.maximum.reduceat(depth, start) // 2 + 1)
+    steps = np.maximum.reduceat(tree_paths.tree_depth(B), start).astype(float)
     in_step = np.where(B.n_trees - start > WALKED_FEW, WALKED, WALKED_FEW)
     walked = _STEP * float(steps @ in_step) + added_cycles(forest)
     return walked + key_cycles(forest, "walks")

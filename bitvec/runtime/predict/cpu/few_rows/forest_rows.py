@@ -230,8 +230,11 @@ class FewRows:
         scores_bytes = output.dtype.itemsize * output.n_outputs
         room_bytes = -(-(keys_bytes + leaves_bytes + scores_bytes) // 64) * 64
         at_once = min(AT_ONCE, ROOM // room_bytes) if "walk" in layout.fields else 1
+        own = layout.fields
+        if finite and isinstance(layout, DirectWalks):
+            own = layout.finite_fields
         return dict(
-            **layout.fields,
+            **own,
             **fields,
             **self._general_fields(dtype, out_bytes, finite),
             leaves_at=keys_bytes,

@@ -131,17 +131,14 @@ def run_blocks(X, header, out, largest):
     """Fill the answers to rows of a lone tree, block by block; return how many are served."""
     row, step = np.int64(X.ctypes.data), X.strides[0]
     to, out_bytes = np.int64(out.ctypes.data), field(header, "out_bytes")
-    find_any, find_finite = field(header, "find_rows"), field(header, "find_finite_rows")
-    finite, answers = field(header, "finite"), field(header, "answers")
-    looks = finite or (find_finite and field(header, "looks"))
+    find, finite = field(header, "find_rows"), field(header, "finite")
+    answers = field(header, "answers")
     room = room_on_stack(field(header, "room_bytes"))
     leaves, n_rows = room + field(header, "leaves_at"), X.shape[0]
     for first in range(0, n_rows, BLOCK):
         last = min(first + BLOCK, n_rows)
-        is_finite = looks and is_sound(X, first, last, largest)
-        if finite and not is_finite:
+        if finite and not is_sound(X, first, last, largest):
             return first
-        find = find_finite if is_finite and find_finite else find_any
         for start in range(first, last, LANES):
             n = min(LANES, last - start)
             store(room, np.int64(n))

@@ -29,10 +29,9 @@ from bitvec.runtime.predict.cpu.traversal.key_columns import (
 from bitvec.runtime.predict.cpu.traversal.keyed import (
     COMPARED,
     KEY_COLUMN,
-    NARROW_COLUMNS,
     NARROW_LEAVES,
-    WIDE_COLUMNS,
     WIDE_LEAVES,
+    step,
 )
 from bitvec.runtime.predict.cpu.vectors import I32, I64, address, load, number, settled
 from bitvec.runtime.predict.cpu.vectors import store as store_value
@@ -62,18 +61,18 @@ def _make_traverse(lanes: int):
     """Make the walk of a row through so many trees in step."""
 
     @intrinsic
-    def traverse(typing_context, leaf_ptr, nodes, tree, last, keys, found, like):
+    def traverse(typing_context, leaf_ptr, nodes, tree, last, depth, keys, found, like):
         """Fill `found` with the keys of the leaves that a row reaches in some trees from `tree` on.
 
-        Trees beyond the last are the last once more. `like` is a number of the type of keys. Waits
-        for nodes and keys of one tree pass while those of others are asked for.
+        Trees beyond the last are the last once more, and none is deeper than `depth`. `like` is a
+        number of the type of keys. Waits for nodes and keys of one tree pass while those of others
+        are asked for.
         """
-        is_narrow = like.bitwidth == 32
-        key_type, n_columns = (I32, NARROW_COLUMNS) if is_narrow else (I64, WIDE_COLUMNS)
-        node_bytes = 8 if is_narrow else 16
+        key_bytes = like.bitwidth // 8
+        key_type, node_bytes = (I32 if key_bytes == 4 else I64), 2 * key_bytes
 
         def generate(context, builder, signature, arguments):
-            leaf_ptr, nodes, tree, last, keys, found = arguments[:6]
+            leaf_ptr, nodes, tree, last, depth, keys, found = arguments[:7]
             roots = []
             for lane in range(lanes):
                 own = builder.add(tree, number(lane))
@@ -81,26 +80,19 @@ def _make_traverse(lanes: int):
                 first = load(builder, leaf_ptr, builder.mul(own, number(8)), I64)
                 roots.append(builder.add(nodes, builder.mul(first, number(2 * node_bytes))))
 
-            def moved(at, lane):
-                node = builder.add(roots[lane], builder.mul(at, number(node_bytes)))
-                link = load(builder, node, number(node_bytes - 8), I64)
-                least = (
-                    builder.trunc(link, I32) if is_narrow else load(builder, node, number(0), I64)
-                )
-                link = builder.lshr(link, number(32)) if is_narrow else link
-                column = builder.and_(link, number((1 << n_columns) - 1))
-                key = load(builder, keys, builder.mul(column, number(node_bytes // 2)), key_type)
-                right = builder.zext(builder.icmp_signed(">=", key, least), I64)
-                return builder.add(builder.lshr(link, number(n_columns)), right)
+            def node_of(lane, at):
+                return builder.add(roots[lane], builder.mul(at, number(node_bytes)))
 
-            for lane, place in enumerate(settled(builder, lanes, moved)):
-                node = builder.add(roots[lane], builder.mul(place, number(node_bytes)))
-                key = load(builder, node, number(0), key_type)
-                key = builder.sext(key, I64) if is_narrow else key
+            def moved(at, lane):
+                return step(builder, node_of(lane, at), keys, key_bytes, key_bytes)
+
+            for lane, place in enumerate(settled(builder, lanes, moved, depth)):
+                key = load(builder, node_of(lane, place), number(0), key_type)
+                key = builder.sext(key, I64) if key_bytes == 4 else key
                 store_value(builder, key, found, number(8 * lane))
             return context.get_dummy_value()
 
-        return types.void(*[address] * 6, like), generate
+        return types.void(*[address] * 7, like), generate
 
     return traverse
 
@@ -118,14 +110,15 @@ def _walk(n_rows, header, room, key):
     n_trees, leaf_ptr = field(header, "n_trees"), field(header, "leaf_ptr")
     nodes, wants_vectors = field(header, "nodes"), field(header, "wants_vectors")
     shift = NARROW_LEAVES if size_of(key) == 4 else WIDE_LEAVES
-    found = room_on_stack(8 * WALKED)
+    found, depths = room_on_stack(8 * WALKED), field(header, "depth")
     for tree in range(0, n_trees, WALKED):
+        depth = load_int64(depths + 8 * (tree // WALKED))
         for row in range(n_rows):
             of_row = room + row * room_bytes
             if n_trees - tree > WALKED_FEW:
-                _traverse(leaf_ptr, nodes, tree, n_trees - 1, of_row, found, key)
+                _traverse(leaf_ptr, nodes, tree, n_trees - 1, depth, of_row, found, key)
             else:
-                _traverse_few(leaf_ptr, nodes, tree, n_trees - 1, of_row, found, key)
+                _traverse_few(leaf_ptr, nodes, tree, n_trees - 1, depth, of_row, found, key)
             for j in range(min(WALKED, n_trees - tree)):
                 leaf = load_int64(found + 8 * j)
                 if wants_vectors:

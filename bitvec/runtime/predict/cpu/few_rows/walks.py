@@ -32,6 +32,7 @@ class Walks:
             "find": fill.address(),
             "walk": walk.address(),
             "nodes": trees.nodes,
+            "depth": np.maximum.reduceat(trees.depth, np.arange(0, forest.n_trees, costs.WALKED)),
             **keys_of.fields,
             "n_keys": keys_of.n_keys,
             "n_columns": trees.key_columns.size,

@@ -1,6 +1,6 @@
 """Trees of any depth and width: 16 rows at a time walk a tree, position after position."""
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg"
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
@@ -17,23 +19,18 @@ from bitvec.runtime.predict.cpu.leaves import leaf_vectors
 from bitvec.runtime.predict.cpu.traversal import keyed
 from bitvec.runtime.predict.cpu.traversal.key_columns import fill_group, rows_of
 from bitvec.runtime.predict.cpu.traversal.keyed import (
-    NARROW_COLUMNS,
     NARROW_LEAVES,
     NARROW_VECTORS,
-    WIDE_COLUMNS,
     WIDE_LEAVES,
     KeyedTrees,
 )
+from bitvec.runtime.predict.cpu.vectors import I32, I64, address, load, number, settled, store
 
 LANES = 16
 """Rows that walk a tree in step, so that the waits for memory overlap."""
 KEY_BYTES = 1 << 18
 """Bytes of key columns for which all trees are run at a time, as fit the second-level cache."""
 MOST_ROWS = 4096
-
-_LANES = np.uint64(LANES)
-_NARROW_MASK, _NARROW_SHIFT = np.uint64((1 << NARROW_COLUMNS) - 1), np.uint64(32 + NARROW_COLUMNS)
-_WIDE_MASK, _WIDE_SHIFT = np.uint64((1 << WIDE_COLUMNS) - 1), np.uint64(WIDE_COLUMNS)
 
 
 class Deep:
@@ -103,90 +100,41 @@ def pack(forest: Forest) -> Deep:
     return Deep(forest)
 
 
-@inner
-def _step(nodes, key_columns, base, lane, at):
-    """Return where a row of a group goes from a position; `itemsize` is known when compiling.
+@intrinsic
+def _traverse_group(typing_context, nodes, depth, keys, codes, like):
+    """Fill `codes` with the keys of the leaves that a group's rows reach in a tree of a depth.
 
-    The lane is no bare constant: numba would compile the function for each.
+    `like` is a number of the type of keys.
     """
-    if key_columns.itemsize == 4:
-        word = nodes[at]
-        key_column = (word >> np.uint64(32)) & _NARROW_MASK
-        right = key_columns[base + key_column * _LANES + lane] >= np.int32(word)
-        return (word >> _NARROW_SHIFT) + np.uint64(right)
-    key, link = nodes[at + at], nodes[at + at + np.uint64(1)]
-    right = key_columns[base + (link & _WIDE_MASK) * _LANES + lane] >= np.int64(key)
-    return (link >> _WIDE_SHIFT) + np.uint64(right)
+    key_bytes = like.bitwidth // 8
+    key_type, node_bytes = (I32 if key_bytes == 4 else I64), 2 * key_bytes
+
+    def generate(context, builder, signature, arguments):
+        nodes, depth, keys, codes = arguments[:4]
+
+        def node_of(at):
+            return builder.add(nodes, builder.mul(at, number(node_bytes)))
+
+        def moved(at, lane):
+            own = builder.add(keys, number(key_bytes * lane))
+            return keyed.step(builder, node_of(at), own, key_bytes, key_bytes * LANES)
+
+        for lane, place in enumerate(settled(builder, LANES, moved, depth)):
+            key = load(builder, node_of(place), number(0), key_type)
+            store(builder, key, codes, number(key_bytes * lane))
+        return context.get_dummy_value()
+
+    return types.void(*[address] * 4, like), generate
 
 
 @inner
-def _key_at(nodes, key_columns, at):
-    return np.int64(np.int32(nodes[at])) if key_columns.itemsize == 4 else np.int64(nodes[at + at])
-
-
-@inner
-def _traverse(nodes, key_columns, n_key_columns, n_groups, codes):
+def _traverse(nodes, depth, keys, n_key_columns, n_groups, codes):
     """Fill `codes` with the key of the leaf that each row of each group reaches in one tree."""
-    zero = np.uint64(0)
+    tree, like = np.int64(nodes.ctypes.data), codes.dtype.type(0)
+    of_group, own = np.int64(keys.ctypes.data), np.int64(codes.ctypes.data)
     for group in range(n_groups):
-        base = np.uint64(group * n_key_columns * LANES)
-        a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = zero
-        a8 = a9 = a10 = a11 = a12 = a13 = a14 = a15 = zero
-        moved = np.uint64(1)
-        while moved != zero:
-            b0 = _step(nodes, key_columns, base, np.uint64(0), a0)
-            b1 = _step(nodes, key_columns, base, np.uint64(1), a1)
-            b2 = _step(nodes, key_columns, base, np.uint64(2), a2)
-            b3 = _step(nodes, key_columns, base, np.uint64(3), a3)
-            b4 = _step(nodes, key_columns, base, np.uint64(4), a4)
-            b5 = _step(nodes, key_columns, base, np.uint64(5), a5)
-            b6 = _step(nodes, key_columns, base, np.uint64(6), a6)
-            b7 = _step(nodes, key_columns, base, np.uint64(7), a7)
-            b8 = _step(nodes, key_columns, base, np.uint64(8), a8)
-            b9 = _step(nodes, key_columns, base, np.uint64(9), a9)
-            b10 = _step(nodes, key_columns, base, np.uint64(10), a10)
-            b11 = _step(nodes, key_columns, base, np.uint64(11), a11)
-            b12 = _step(nodes, key_columns, base, np.uint64(12), a12)
-            b13 = _step(nodes, key_columns, base, np.uint64(13), a13)
-            b14 = _step(nodes, key_columns, base, np.uint64(14), a14)
-            b15 = _step(nodes, key_columns, base, np.uint64(15), a15)
-            a0 = _step(nodes, key_columns, base, np.uint64(0), b0)
-            a1 = _step(nodes, key_columns, base, np.uint64(1), b1)
-            a2 = _step(nodes, key_columns, base, np.uint64(2), b2)
-            a3 = _step(nodes, key_columns, base, np.uint64(3), b3)
-            a4 = _step(nodes, key_columns, base, np.uint64(4), b4)
-            a5 = _step(nodes, key_columns, base, np.uint64(5), b5)
-            a6 = _step(nodes, key_columns, base, np.uint64(6), b6)
-            a7 = _step(nodes, key_columns, base, np.uint64(7), b7)
-            a8 = _step(nodes, key_columns, base, np.uint64(8), b8)
-            a9 = _step(nodes, key_columns, base, np.uint64(9), b9)
-            a10 = _step(nodes, key_columns, base, np.uint64(10), b10)
-            a11 = _step(nodes, key_columns, base, np.uint64(11), b11)
-            a12 = _step(nodes, key_columns, base, np.uint64(12), b12)
-            a13 = _step(nodes, key_columns, base, np.uint64(13), b13)
-            a14 = _step(nodes, key_columns, base, np.uint64(14), b14)
-            a15 = _step(nodes, key_columns, base, np.uint64(15), b15)
-            moved = (a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2) | (a3 ^ b3)
-            moved |= (a4 ^ b4) | (a5 ^ b5) | (a6 ^ b6) | (a7 ^ b7)
-            moved |= (a8 ^ b8) | (a9 ^ b9) | (a10 ^ b10) | (a11 ^ b11)
-            moved |= (a12 ^ b12) | (a13 ^ b13) | (a14 ^ b14) | (a15 ^ b15)
-        at = np.uint64(group * LANES)
-        codes[at] = _key_at(nodes, key_columns, a0)
-        codes[at + np.uint64(1)] = _key_at(nodes, key_columns, a1)
-        codes[at + np.uint64(2)] = _key_at(nodes, key_columns, a2)
-        codes[at + np.uint64(3)] = _key_at(nodes, key_columns, a3)
-        codes[at + np.uint64(4)] = _key_at(nodes, key_columns, a4)
-        codes[at + np.uint64(5)] = _key_at(nodes, key_columns, a5)
-        codes[at + np.uint64(6)] = _key_at(nodes, key_columns, a6)
-        codes[at + np.uint64(7)] = _key_at(nodes, key_columns, a7)
-        codes[at + np.uint64(8)] = _key_at(nodes, key_columns, a8)
-        codes[at + np.uint64(9)] = _key_at(nodes, key_columns, a9)
-        codes[at + np.uint64(10)] = _key_at(nodes, key_columns, a10)
-        codes[at + np.uint64(11)] = _key_at(nodes, key_columns, a11)
-        codes[at + np.uint64(12)] = _key_at(nodes, key_columns, a12)
-        codes[at + np.uint64(13)] = _key_at(nodes, key_columns, a13)
-        codes[at + np.uint64(14)] = _key_at(nodes, key_columns, a14)
-        codes[at + np.uint64(15)] = _key_at(nodes, key_columns, a15)
+        done = group * LANES * codes.itemsize
+        _traverse_group(tree, depth, of_group + done * n_key_columns, own + done, like)
 
 
 @inner
@@ -213,7 +161,7 @@ def _fill(rows, first, n_rows, key_columns, words, out):
 @kernel
 def _exits(rows, trees, exits):
     """Fill `exits` (batch, n_trees) with leaf numbers within each tree."""
-    nodes, leaf_ptr, key_columns, words, no_keys = trees
+    nodes, leaf_ptr, depth, key_columns, words, no_keys = trees
     n_rows, n_key_columns = exits.shape[0], key_columns.shape[0]
     block = _block_rows(n_rows, n_key_columns, no_keys.itemsize)
     keys = np.empty(block * n_key_columns, no_keys.dtype)
@@ -225,7 +173,7 @@ def _exits(rows, trees, exits):
         n_groups = _fill(rows, first, here, key_columns, words, keys)
         for tree in range(leaf_ptr.shape[0] - 1):
             part = nodes[words_per_leaf * leaf_ptr[tree] : words_per_leaf * leaf_ptr[tree + 1]]
-            _traverse(part, keys, n_key_columns, n_groups, codes)
+            _traverse(part, depth[tree], keys, n_key_columns, n_groups, codes)
             for row in range(here):
                 exits[first + row, tree] = codes[row] & mask
 
@@ -233,7 +181,7 @@ def _exits(rows, trees, exits):
 @kernel
 def _sums(rows, trees, has_vectors, id_of, sums, total):
     """Add the exit leaves' vectors of all trees to `total`, tree by tree."""
-    nodes, leaf_ptr, key_columns, words, no_keys = trees
+    nodes, leaf_ptr, depth, key_columns, words, no_keys = trees
     n_rows, n_key_columns = total.shape[0], key_columns.shape[0]
     block = _block_rows(n_rows, n_key_columns, no_keys.itemsize)
     keys = np.empty(block * n_key_columns, no_keys.dtype)
@@ -247,7 +195,7 @@ def _sums(rows, trees, has_vectors, id_of, sums, total):
         for tree in range(leaf_ptr.shape[0] - 1):
             start = leaf_ptr[tree]
             part = nodes[words_per_leaf * start : words_per_leaf * leaf_ptr[tree + 1]]
-            _traverse(part, keys, n_key_columns, n_groups, codes)
+            _traverse(part, depth[tree], keys, n_key_columns, n_groups, codes)
             leaf = codes[:here]
             if has_vectors:
                 for row in range(here):

@@ -6,19 +6,23 @@ Key columns are made once for a block of rows, so that a step down a tree is one
 integers, whatever the node tests.
 """
 
+# mypy: disable-error-code="no-untyped-call"
+
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from bitvec.core import float_keys, structure
+from bitvec.core import float_keys, structure, tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, ZERO_THRESHOLD, Kind, MissingRule, Relation
 from bitvec.core.shape_annotations import Int64, UInt32, UInt64
 from bitvec.runtime.predict.cpu import keys
 from bitvec.runtime.predict.cpu.kernel_arrays import aligned, constant
+from bitvec.runtime.predict.cpu.vectors import I32, I64, load, number
 
 DERIVED = 256
 """At most so many distinct tests for equality or for a set."""
@@ -78,6 +82,8 @@ class KeyedTrees:
         load each.
     leaf_ptr : int64, (n_trees + 1,)
         Half of where each tree's positions begin.
+    depth : int64, (n_trees,)
+        Nodes on the longest path of each tree.
     key_columns : records KEY_COLUMN, (n_key_columns,)
     words : uint32, (n_words,)
         The sets that key columns name.
@@ -88,6 +94,7 @@ class KeyedTrees:
 
     nodes: UInt64[Array, " n"]
     leaf_ptr: Int64[Array, " n_trees_plus_1"]
+    depth: Int64[Array, " n_trees"]
     key_columns: Array
     words: UInt32[Array, " n_words"]
     has_vectors: bool
@@ -96,13 +103,13 @@ class KeyedTrees:
     @property
     def arrays(self) -> tuple[Array, ...]:
         """Arguments of the kernels, and an empty array of the keys' dtype."""
-        return self.nodes, self.leaf_ptr, self.key_columns, self.words, _NO_KEYS[self.is_narrow]
+        no_keys = _NO_KEYS[self.is_narrow]
+        return self.nodes, self.leaf_ptr, self.depth, self.key_columns, self.words, no_keys
 
     @property
     def n_bytes(self) -> int:
         """Bytes of all arrays."""
-        arrays = (self.nodes, self.leaf_ptr, self.key_columns, self.words)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in self.arrays)
 
 
 def unsupported_reason(forest: Forest, most: int = DERIVED) -> str | None:
@@ -167,11 +174,33 @@ def pack(
     return KeyedTrees(
         constant(nodes.view(np.uint64)),
         constant(B.leaf_ptr),
+        constant(tree_paths.tree_depth(B).astype(np.int64)),
         constant(key_columns),
         words,
         has_vectors,
         narrow,
     )
+
+
+def step(builder: Any, node: Any, keys: Any, key_bytes: int, key_step: int) -> Any:
+    """Emit a step of a row down a tree: return the position to which it goes from a node.
+
+    Parameters
+    ----------
+    node, keys : int64
+        Addresses of the node, and of the row's key in the first key column.
+    key_bytes, key_step : int
+        Of a key, and from its key column to the next one.
+    """
+    is_narrow = key_bytes == 4
+    key_type, n_columns = (I32, NARROW_COLUMNS) if is_narrow else (I64, WIDE_COLUMNS)
+    link = load(builder, node, number(0 if is_narrow else 8), I64)
+    least = builder.trunc(link, I32) if is_narrow else load(builder, node, number(0), I64)
+    link = builder.lshr(link, number(32)) if is_narrow else link
+    column = builder.and_(link, number((1 << n_columns) - 1))
+    key = load(builder, keys, builder.mul(column, number(key_step)), key_type)
+    right = builder.zext(builder.icmp_signed(">=", key, least), I64)
+    return builder.add(builder.lshr(link, number(n_columns)), right)
 
 
 def positions(B: structure.Bitvectors, swapped: Array | None = None) -> tuple[Array, Array, Array]:

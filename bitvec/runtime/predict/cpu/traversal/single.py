@@ -1,25 +1,54 @@
-"""A tree or very few: rows walk straight over X, of which a path reads a few columns only."""
+"""A tree or very few: rows walk straight over X, of which a path reads a few columns only.
+
+    at = 0;  while it moves:  at = child[at] + (x[column[at]] > threshold[at])
+
+NaN, of which no comparison is true, goes to the first child: where it goes right, the children are
+swapped and both sides of the comparison have the other sign.
+"""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
+# mypy: disable-error-code="var-annotated"
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import carray, types
+from numba.extending import intrinsic
 
+from bitvec.core import tree_paths
 from bitvec.core.arrays import Array
-from bitvec.core.float_keys import key_of
+from bitvec.core.float_keys import floats, key_of
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule
-from bitvec.core.shape_annotations import Float, Int32
+from bitvec.core.shape_annotations import Float, Int32, Int64
 from bitvec.runtime.predict.cpu import keys
-from bitvec.runtime.predict.cpu.compiling import inner, kernel
-from bitvec.runtime.predict.cpu.kernel_arrays import address_of, constant
+from bitvec.runtime.predict.cpu.compiling import Kernel, kernel
+from bitvec.runtime.predict.cpu.kernel_arrays import (
+    address_of,
+    constant,
+    load_int32,
+    pointer,
+    room_on_stack,
+)
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
 from bitvec.runtime.predict.cpu.traversal import keyed
-from bitvec.runtime.predict.cpu.traversal.key_columns import DOUBLE, ROUNDED, SINGLE, read_rank
+from bitvec.runtime.predict.cpu.traversal.key_columns import DOUBLE, ROUNDED, SINGLE, reading_of
+from bitvec.runtime.predict.cpu.vectors import (
+    F32,
+    F64,
+    I32,
+    I64,
+    address,
+    load,
+    number,
+    settled,
+    store,
+)
 
 LANES = 16
 """Rows that walk a tree in step, so that the waits for memory overlap."""
@@ -27,29 +56,61 @@ MOST_TREES = 256
 """With more trees, keys that are made once for all of them cost less."""
 
 
+class Form(NamedTuple):
+    """What a walk is compiled for: how values are read, and whether nodes have signs."""
+
+    reading: int
+    is_signed: bool
+
+    @property
+    def compared(self) -> np.dtype:
+        """The dtype of thresholds."""
+        return np.dtype(np.float64 if self.reading == DOUBLE else np.float32)
+
+    @property
+    def node(self) -> np.dtype:
+        """The dtype of a position; a link is the first child above the bits of the column.
+
+        The sign is a word of zeros but for the sign bit, which turns the value's.
+        """
+        word = f"u{self.compared.itemsize}"
+        turned = [("sign", word), ("link", "u8")] if self.is_signed else [("link", word)]
+        return np.dtype([("threshold", self.compared), *turned])
+
+
+FORMS = tuple(Form(way, signed) for way in (SINGLE, ROUNDED, DOUBLE) for signed in (False, True))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DirectTrees:
-    """Trees of positions as in `traversal.keyed`, whose nodes name a column.
+    """Trees of positions as in `traversal.keyed`, whose nodes name a column of X.
+
+    A leaf is its own first child, and no value is beyond its threshold.
 
     Parameters
     ----------
-    nodes : uint32, (2 * n_leaves, 4) or uint64, (2 * n_leaves, 4)
-        `low`, `width`, the column, and the first child. A row goes to the second child, the one
-        after it, if `rank - low < width`, unsigned: NaN has ranks outside those of both infinities,
-        so that a range of ranks excludes it. Where missing values go right, the second child is the
-        left one. A leaf is its own first child and has no width.
-    leaf_at, vector_at : int32, (2 * n_leaves,)
+    form : Form
+    nodes : records `Form.node`, (n_positions,)
+        A tree of k leaves has 2k of them; after all trees follow those of second tests.
+    column_bits : int
+    depth : int64, (n_trees,)
+        Nodes on the longest path of each tree.
+    leaf_at, vector_at : int32, (n_positions,)
         Of a position that is a leaf, its number in the tree, and its vector.
     """
 
+    form: Form
     nodes: Array
+    column_bits: int
+    depth: Int64[Array, " n_trees"]
     leaf_at: Int32[Array, " n_positions"]
     vector_at: Int32[Array, " n_positions"]
 
     @property
     def n_bytes(self) -> int:
         """Bytes of all arrays."""
-        return self.nodes.nbytes + self.leaf_at.nbytes + self.vector_at.nbytes
+        arrays = (self.nodes, self.depth, self.leaf_at, self.vector_at)
+        return sum(array.nbytes for array in arrays)
 
 
 class Single:
@@ -64,18 +125,21 @@ class Single:
         self.forest = forest
         self._sums = leaf_vectors.pack(forest)
         self._leaf_ptr = constant(forest.bitvectors.leaf_ptr)
-        self._trees: dict[np.dtype, DirectTrees] = {}
+        self._trees: dict[tuple[int, bool], DirectTrees] = {}
 
     def __reduce__(self) -> tuple[Callable[..., Single], tuple[Forest]]:
         return Single, (self.forest,)
 
-    def trees(self, dtype: np.dtype) -> DirectTrees:
-        """Return the trees packed for X of a dtype, made when they are asked for first."""
-        dtype = min(np.dtype(dtype), self.forest.dtype, key=lambda each: each.itemsize)
-        if dtype in self._trees:
-            return self._trees[dtype]
+    def trees(self, dtype: np.dtype, *, finite: bool = False) -> DirectTrees:
+        """Return the trees packed for X of a dtype, made when they are asked for first.
+
+        Those for `finite` rows must see no NaN nor infinities.
+        """
+        kind = reading_of(np.dtype(dtype), self.forest.dtype), finite
+        if kind in self._trees:
+            return self._trees[kind]
         # Of two threads that come here at once, one wins: addresses of what is kept are in use.
-        return self._trees.setdefault(dtype, _direct(self.forest, dtype, self._sums))
+        return self._trees.setdefault(kind, _direct(self.forest, *kind, self._sums))
 
     @property
     def row_bytes(self) -> int:
@@ -94,31 +158,24 @@ class Single:
     ) -> None:
         """Fill `out` with leaf numbers within each tree."""
         trees = self.trees(X.dtype)
-        rows = (address_of(X), *X.strides)
-        _exits(rows, _like(X), trees.nodes, trees.leaf_at, self._leaf_ptr, out)
+        walked = _walked(trees, trees.leaf_at)
+        _kernels(trees.form)[0](_rows(X), walked, self._leaf_ptr, trees.depth, out)
 
     def add_leaves(
         self, X: Float[Array, "batch n_columns"], total: Float[Array, "batch n_outputs"]
     ) -> None:
         """Add every tree's leaf vector, weighted, to `total`, tree after tree."""
-        trees = self.trees(X.dtype)
-        rows, sums = (address_of(X), *X.strides), self._sums.arrays
-        _sums(rows, _like(X), trees.nodes, trees.vector_at, self._leaf_ptr, sums, total)
+        trees, sums = self.trees(X.dtype), self._sums.arrays
+        walked = _walked(trees, trees.vector_at)
+        _kernels(trees.form)[1](_rows(X), walked, self._leaf_ptr, trees.depth, sums, total)
 
 
-_LIKE = {
-    (np.dtype(kind), packed): constant(np.zeros((0, 0) if packed else 0, kind))
-    for kind in (np.float32, np.float64)
-    for packed in (False, True)
-}
+def _rows(X: Array) -> tuple[int, int, int]:
+    return address_of(X), X.strides[0], X.strides[1]
 
 
-def _like(X: Array) -> Array:
-    """Return an array that tells the kernels, when they are compiled, what X is.
-
-    Its dtype is that of X, and it has two axes if the values of a row stand side by side.
-    """
-    return _LIKE[X.dtype, X.strides[1] == X.itemsize]
+def _walked(trees: DirectTrees, at_leaf: Array) -> tuple[int, int, int]:
+    return address_of(trees.nodes), trees.column_bits, address_of(at_leaf)
 
 
 def unsupported_reason(forest: Forest) -> str | None:
@@ -133,8 +190,8 @@ def unsupported_reason(forest: Forest) -> str | None:
         return "a node does not compare one column"
     if np.any(tests.missing_rule != MissingRule.NAN):
         return "more than NaN is missing"
-    if forest.n_leaves >= 1 << 30:
-        return f"it has more than {1 << 30} leaves"
+    if forest.n_leaves >= 1 << 29:
+        return f"it has more than {1 << 29} leaves"
     return None
 
 
@@ -143,154 +200,143 @@ def pack(forest: Forest) -> Single:
     return Single(forest)
 
 
-def _direct(forest: Forest, dtype: np.dtype, sums: leaf_vectors.LeafSums) -> DirectTrees:
+def _direct(forest: Forest, reading: int, finite: bool, sums: leaf_vectors.LeafSums) -> DirectTrees:
     tests, B = forest.tests, forest.bitvectors
-    position, leaf_position, child = keyed.positions(B, tests.missing_right)
-    infinity = key_of(np.inf, dtype)
-    least = keys.thresholds(tests.b, tests.relation, dtype)
-    first = keys.rank_of_threshold(np.where(tests.missing_right, -infinity, least))
-    beyond = keys.rank_of_threshold(np.where(tests.missing_right, least, infinity + 1))
-    leaf_start = np.repeat(B.leaf_ptr[:-1], np.diff(B.leaf_ptr))
-    nodes = np.zeros((2 * B.n_leaves, 4), f"u{dtype.itemsize}")
-    nodes[position, 0] = first.astype(nodes.dtype)
-    nodes[position, 1] = (beyond - first).astype(nodes.dtype)  # modulo 2 ** 32 or 2 ** 64
-    nodes[position, 2] = tests.feature
-    nodes[position, 3] = child
-    nodes[leaf_position, 3] = leaf_position - 2 * leaf_start
-    leaf_at, vector_at = np.zeros((2, 2 * B.n_leaves), np.int32)
-    leaf_at[leaf_position] = np.arange(B.n_leaves) - leaf_start
-    vector_at[leaf_position] = sums.vector_of(B.n_leaves)
-    return DirectTrees(constant(nodes), constant(leaf_at), constant(vector_at))
+    dtype = Form(reading, False).compared
+    infinity, opposite = key_of(np.inf, dtype), np.array(-0.0, dtype).view(f"u{dtype.itemsize}")
+    right = tests.missing_right & (not finite)
+    position, leaf_position, child = keyed.positions(B, right)
+    # A row goes to the second child if the key of what is compared is above this.
+    first_right = keys.thresholds(tests.b, tests.relation, dtype)
+    last = np.where(right, -first_right, first_right - 1)
+    # No threshold is below -inf. Where that goes to the second child too, and NaN alone to the
+    # first, a second test there, of the other sign, tells the two apart.
+    twice = np.flatnonzero((last < -infinity) & (not finite))
+    tree_at = 2 * B.leaf_ptr[:-1]
+    at_tree = tree_at[B.tree_of_node[twice]]
+    more = 2 * (B.n_leaves + np.arange(twice.size))
+    column_bits = int(tests.feature.max(initial=1)).bit_length()
+    furthest = 1 + int(max(child.max(initial=0), (more - at_tree).max(initial=0)))
+    fits = furthest.bit_length() + column_bits <= 8 * dtype.itemsize
+    form = Form(reading, bool(right.any()) or twice.size > 0 or not fits)
+
+    nodes = np.zeros(2 * (B.n_leaves + twice.size), form.node)
+    nodes["threshold"][position] = floats(np.maximum(last, -infinity), dtype)
+    nodes["link"][position] = (child << column_bits) | tests.feature
+    if form.is_signed:
+        nodes["sign"][position] = np.where(right, opposite, 0)
+    leaf = np.full(nodes.size, -1)
+    leaf[leaf_position] = np.arange(B.n_leaves)
+
+    first = at_tree + child[twice]
+    for side in (0, 1):
+        nodes[more + side], leaf[more + side] = nodes[first + side], leaf[first + side]
+    if twice.size:
+        nodes["threshold"][first], leaf[first] = -np.inf, -1
+        nodes["link"][first] = ((more - at_tree) << column_bits) | tests.feature[twice]
+        nodes["sign"][first] = np.where(right[twice], 0, opposite)
+
+    ends = np.flatnonzero(leaf >= 0)
+    leaf = leaf[ends]
+    tree = np.searchsorted(B.leaf_ptr, leaf, "right") - 1
+    nodes["threshold"][ends] = np.inf
+    nodes["link"][ends] = (ends - tree_at[tree]) << column_bits
+    leaf_at, vector_at = np.zeros((2, nodes.size), np.int32)
+    leaf_at[ends] = leaf - B.leaf_ptr[tree]
+    vector_at[ends] = sums.vector_of(B.n_leaves)[leaf]
+    depth = tree_paths.tree_depth(B) + np.bincount(B.tree_of_node[twice], minlength=B.n_trees)
+    arrays = (depth, leaf_at, vector_at)
+    return DirectTrees(form, constant(nodes), column_bits, *(constant(each) for each in arrays))
 
 
-@inner
-def _step(nodes, like, row, stride, at):
-    """Return where a row goes; dimensions and item sizes are known when compiling."""
-    column = np.int64(nodes[at, 2]) * (like.itemsize if like.ndim == 2 else stride)
-    first = np.uint64(nodes[at, 3])
-    if nodes.itemsize == 4:
-        rank = read_rank(row + column, SINGLE if like.itemsize == 4 else ROUNDED)
-        return first + np.uint64(np.uint32(rank - np.int64(nodes[at, 0])) < nodes[at, 1])
-    rank = read_rank(row + column, DOUBLE)
-    return first + np.uint64(np.uint64(rank) - nodes[at, 0] < nodes[at, 1])
+@cache
+def walker(form: Form, lanes: int = LANES) -> Any:
+    """Return the walk of so many rows in step, for a kernel."""
+    reading, is_signed = form
+    read, compared = F32 if reading == SINGLE else F64, F64 if reading == DOUBLE else F32
+    word = I64 if reading == DOUBLE else I32
+    node_bytes, word_bytes = form.node.itemsize, form.compared.itemsize
+    link_type = I64 if is_signed else word
+
+    @intrinsic
+    def walk(
+        typing_context, x, row_step, column_step, n, nodes, depth, column_bits, at_leaf, found
+    ):
+        """Fill `found`, int32, with what `at_leaf` holds of the leaves that n rows reach.
+
+        Rows and columns are so many bytes apart. Lanes beyond the n rows repeat the last of them.
+        """
+
+        def generate(context, builder, signature, arguments):
+            x, row_step, column_step, n, nodes, depth, column_bits, at_leaf, found = arguments
+            mask = builder.sub(builder.shl(number(1), column_bits), number(1))
+            last = builder.sub(n, number(1))
+            rows = []
+            for lane in range(lanes):
+                within = builder.icmp_signed("<", number(lane), last)
+                row = builder.select(within, number(lane), last)
+                rows.append(builder.add(x, builder.mul(row, row_step)))
+
+            def moved(at, lane):
+                node = builder.add(nodes, builder.mul(at, number(node_bytes)))
+                link = load(builder, node, number((2 if is_signed else 1) * word_bytes), link_type)
+                link = link if link_type is I64 else builder.zext(link, I64)
+                column = builder.mul(builder.and_(link, mask), column_step)
+                value = load(builder, rows[lane], column, read)
+                value = builder.fptrunc(value, F32) if reading == ROUNDED else value
+                if is_signed:
+                    sign = load(builder, node, number(word_bytes), word)
+                    turned = builder.xor(builder.bitcast(value, word), sign)
+                    value = builder.bitcast(turned, compared)
+                threshold = load(builder, node, number(0), compared)
+                right = builder.zext(builder.fcmp_ordered(">", value, threshold), I64)
+                return builder.add(builder.lshr(link, column_bits), right)
+
+            for lane, place in enumerate(settled(builder, lanes, moved, depth)):
+                leaf = load(builder, at_leaf, builder.mul(place, number(4)), I32)
+                store(builder, leaf, found, number(4 * lane))
+            return context.get_dummy_value()
+
+        return types.void(*[address] * 9), generate
+
+    return walk
 
 
-@inner
-def traverse(rows, like, n_rows, done, nodes, at_leaf, found):
-    """Fill `found` with what `at_leaf` holds of the leaves that rows from `done` on reach.
+@cache
+def _kernels(form: Form) -> tuple[Kernel, Kernel]:
+    """Return the kernels of exit leaves and of sums."""
+    walk, node_bytes = walker(form), form.node.itemsize
 
-    The last row stands in for those beyond it.
-    """
-    first_row, row_stride, stride = rows
-    last = n_rows - 1
-    r0 = first_row + min(done + 0, last) * row_stride
-    r1 = first_row + min(done + 1, last) * row_stride
-    r2 = first_row + min(done + 2, last) * row_stride
-    r3 = first_row + min(done + 3, last) * row_stride
-    r4 = first_row + min(done + 4, last) * row_stride
-    r5 = first_row + min(done + 5, last) * row_stride
-    r6 = first_row + min(done + 6, last) * row_stride
-    r7 = first_row + min(done + 7, last) * row_stride
-    r8 = first_row + min(done + 8, last) * row_stride
-    r9 = first_row + min(done + 9, last) * row_stride
-    r10 = first_row + min(done + 10, last) * row_stride
-    r11 = first_row + min(done + 11, last) * row_stride
-    r12 = first_row + min(done + 12, last) * row_stride
-    r13 = first_row + min(done + 13, last) * row_stride
-    r14 = first_row + min(done + 14, last) * row_stride
-    r15 = first_row + min(done + 15, last) * row_stride
-    zero = np.uint64(0)
-    a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = zero
-    a8 = a9 = a10 = a11 = a12 = a13 = a14 = a15 = zero
-    moved = np.uint64(1)
-    while moved != zero:
-        b0 = _step(nodes, like, r0, stride, a0)
-        b1 = _step(nodes, like, r1, stride, a1)
-        b2 = _step(nodes, like, r2, stride, a2)
-        b3 = _step(nodes, like, r3, stride, a3)
-        b4 = _step(nodes, like, r4, stride, a4)
-        b5 = _step(nodes, like, r5, stride, a5)
-        b6 = _step(nodes, like, r6, stride, a6)
-        b7 = _step(nodes, like, r7, stride, a7)
-        b8 = _step(nodes, like, r8, stride, a8)
-        b9 = _step(nodes, like, r9, stride, a9)
-        b10 = _step(nodes, like, r10, stride, a10)
-        b11 = _step(nodes, like, r11, stride, a11)
-        b12 = _step(nodes, like, r12, stride, a12)
-        b13 = _step(nodes, like, r13, stride, a13)
-        b14 = _step(nodes, like, r14, stride, a14)
-        b15 = _step(nodes, like, r15, stride, a15)
-        a0 = _step(nodes, like, r0, stride, b0)
-        a1 = _step(nodes, like, r1, stride, b1)
-        a2 = _step(nodes, like, r2, stride, b2)
-        a3 = _step(nodes, like, r3, stride, b3)
-        a4 = _step(nodes, like, r4, stride, b4)
-        a5 = _step(nodes, like, r5, stride, b5)
-        a6 = _step(nodes, like, r6, stride, b6)
-        a7 = _step(nodes, like, r7, stride, b7)
-        a8 = _step(nodes, like, r8, stride, b8)
-        a9 = _step(nodes, like, r9, stride, b9)
-        a10 = _step(nodes, like, r10, stride, b10)
-        a11 = _step(nodes, like, r11, stride, b11)
-        a12 = _step(nodes, like, r12, stride, b12)
-        a13 = _step(nodes, like, r13, stride, b13)
-        a14 = _step(nodes, like, r14, stride, b14)
-        a15 = _step(nodes, like, r15, stride, b15)
-        moved = (a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2) | (a3 ^ b3)
-        moved |= (a4 ^ b4) | (a5 ^ b5) | (a6 ^ b6) | (a7 ^ b7)
-        moved |= (a8 ^ b8) | (a9 ^ b9) | (a10 ^ b10) | (a11 ^ b11)
-        moved |= (a12 ^ b12) | (a13 ^ b13) | (a14 ^ b14) | (a15 ^ b15)
-    found[0] = at_leaf[a0]
-    found[1] = at_leaf[a1]
-    found[2] = at_leaf[a2]
-    found[3] = at_leaf[a3]
-    found[4] = at_leaf[a4]
-    found[5] = at_leaf[a5]
-    found[6] = at_leaf[a6]
-    found[7] = at_leaf[a7]
-    found[8] = at_leaf[a8]
-    found[9] = at_leaf[a9]
-    found[10] = at_leaf[a10]
-    found[11] = at_leaf[a11]
-    found[12] = at_leaf[a12]
-    found[13] = at_leaf[a13]
-    found[14] = at_leaf[a14]
-    found[15] = at_leaf[a15]
+    @kernel
+    def single_exits(rows, trees, leaf_ptr, depth, exits):
+        """Fill `exits` (batch, n_trees) with leaf numbers within each tree."""
+        x, step, size = rows
+        nodes, bits, leaf_at = trees
+        n_rows, n_trees = exits.shape
+        found = room_on_stack(4 * LANES)
+        for tree in range(n_trees):
+            first = 2 * leaf_ptr[tree]
+            own, at = nodes + first * node_bytes, leaf_at + 4 * first
+            for done in range(0, n_rows, LANES):
+                n = min(LANES, n_rows - done)
+                walk(x + done * step, step, size, n, own, depth[tree], bits, at, found)
+                for i in range(n):
+                    exits[np.uint64(done + i), np.uint64(tree)] = load_int32(found + 4 * i)
 
+    @kernel
+    def single_sums(rows, trees, leaf_ptr, depth, sums, total):
+        """Add the exit leaves' vectors of all trees to `total`, tree by tree."""
+        x, step, size = rows
+        nodes, bits, vector_at = trees
+        n_rows = total.shape[0]
+        place = room_on_stack(4 * LANES)
+        found = carray(pointer(place), (LANES,), np.int32)
+        for tree in range(leaf_ptr.shape[0] - 1):
+            first = 2 * leaf_ptr[tree]
+            own, at = nodes + first * node_bytes, vector_at + 4 * first
+            for done in range(0, n_rows, LANES):
+                n = min(LANES, n_rows - done)
+                walk(x + done * step, step, size, n, own, depth[tree], bits, at, place)
+                leaf_vectors.add(found, done, sums, total)
 
-@kernel
-def _exits(rows, like, nodes, leaf_at, leaf_ptr, exits):
-    """Fill `exits` (batch, n_trees) with leaf numbers within each tree."""
-    n_rows = exits.shape[0]
-    found = np.empty(LANES, np.int32)
-    for tree in range(leaf_ptr.shape[0] - 1):
-        part = slice(2 * leaf_ptr[tree], 2 * leaf_ptr[tree + 1])
-        tree_nodes, tree_leaf_at = nodes[part], leaf_at[part]
-        for done in range(0, n_rows, LANES):
-            traverse(rows, like, n_rows, done, tree_nodes, tree_leaf_at, found)
-            for i in range(min(LANES, n_rows - done)):
-                exits[np.uint64(done + i), np.uint64(tree)] = found[np.uint64(i)]
-
-
-@kernel
-def _sums(rows, like, nodes, vector_at, leaf_ptr, sums, total):
-    """Add the exit leaves' vectors of all trees to `total`, tree by tree."""
-    n_rows = total.shape[0]
-    found = np.empty(LANES, np.int32)
-    for tree in range(leaf_ptr.shape[0] - 1):
-        part = slice(2 * leaf_ptr[tree], 2 * leaf_ptr[tree + 1])
-        tree_nodes, tree_vector_at = nodes[part], vector_at[part]
-        for done in range(0, n_rows, LANES):
-            traverse(rows, like, n_rows, done, tree_nodes, tree_vector_at, found)
-            leaf_vectors.add(found, done, sums, total)
-
-
-@inner
-def exit_position(X, nodes):
-    """Return the position of the leaf that the first row of X reaches in a lone tree."""
-    row, zero = np.int64(X.ctypes.data), np.uint64(0)
-    at, to = np.uint64(1), zero
-    while to != at:
-        at = to
-        to = _step(nodes, X, row, X.itemsize, at)
-    return at
+    return single_exits, single_sums
