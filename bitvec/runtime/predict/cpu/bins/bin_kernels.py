@@ -23,7 +23,7 @@ from bitvec.runtime.predict.cpu.bins.bin_search import (
     search_ties,
 )
 from bitvec.runtime.predict.cpu.bins.derived_bins import derive
-from bitvec.runtime.predict.cpu.bins.windows import WINDOW, load_window
+from bitvec.runtime.predict.cpu.bins.windows import SPARSE, WINDOW, fill_line, load_window
 from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel, stack_array
 from bitvec.runtime.predict.cpu.kernel_arrays import pointer
 from bitvec.runtime.predict.cpu.target import permuted_words
@@ -74,11 +74,15 @@ def fill_bins(wide: bool, settle: bool) -> Kernel:
             for window in range(windows.shape[0]):
                 first, width = windows[window, 0], windows[window, 1]
                 start = x_block + first * column_stride
-                load_window(start, row_stride, column_stride, n, width, wide, values, room)
+                is_sparse = windows[window, 3] - windows[window, 2] <= SPARSE
+                if not is_sparse:
+                    load_window(start, row_stride, column_stride, n, width, wide, values, room)
                 for c in range(windows[window, 2], windows[window, 3]):
                     column, own, n_thresholds = columns[c, 0], columns[c, 1], columns[c, 2]
                     line = values[(column - first) * room : (column - first) * room + room]
                     x_column = x_block + column * column_stride
+                    if is_sparse:
+                        fill_line(x_column, row_stride, 0, n, wide, line)
                     low32 = sorted32[columns[c, 5] :]
                     low64 = sorted64[columns[c, 5] :] if settle else sorted64
                     if n_thresholds < 256:

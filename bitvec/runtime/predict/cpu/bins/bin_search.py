@@ -19,6 +19,8 @@ from bitvec.runtime.predict.cpu.kernel_arrays import load_int64
 from bitvec.runtime.predict.cpu.keys import key_of_bits
 from bitvec.runtime.predict.cpu.target import permuted_words
 from bitvec.runtime.predict.cpu.vectors import (
+    F32,
+    I1,
     I8,
     I16,
     I32,
@@ -29,31 +31,27 @@ from bitvec.runtime.predict.cpu.vectors import (
     number,
     same,
     shuffle,
+    splat,
     store,
     vector,
 )
 
+FEW = 4
+"""Thresholds up to which a value is compared with each."""
 LEVELS = 8
 """Thresholds that fit the registers: less than 2 to this power."""
-_LOWEST = -(2**31)
 _SIGNLESS, _INFINITY = 0x7FFFFFFF, 0x7F800000
-
-
-def _keys(builder, bits, lanes: int):
-    """Return the keys of float32 bits; NaN has the lowest."""
-    sign = builder.ashr(bits, same(I32, lanes, 31))
-    key = builder.xor(bits, builder.and_(sign, same(I32, lanes, _SIGNLESS)))
-    key = builder.sub(key, sign)
-    magnitude = builder.and_(bits, same(I32, lanes, _SIGNLESS))
-    missing = builder.icmp_signed(">", magnitude, same(I32, lanes, _INFINITY))
-    return builder.select(missing, same(I32, lanes, _LOWEST), key)
+_LOWEST = -(2**31)
 
 
 STEP = 64
 """Values are searched so many at a time, at least."""
 LANES = permuted_words() or 16
 """Values of a vector."""
-_IN_FLIGHT = {4: 8, 5: 8, 6: 8, 7: 4, 8: 4} if LANES == 16 else dict.fromkeys(range(4, 9), 4)
+_FEW, _FEW_IN_FLIGHT = range(-FEW, 0), 4
+_IN_FLIGHT = (
+    {3: 8, 4: 8, 5: 8, 6: 8, 7: 4, 8: 4} if LANES == 16 else dict.fromkeys(range(3, LEVELS + 1), 4)
+)
 """Vectors searched in step, by levels: as many as the registers hold."""
 _PERMUTE = {16: "llvm.x86.avx512.permvar.si.512", 8: "llvm.x86.avx2.permd"}
 
@@ -61,16 +59,17 @@ _PERMUTE = {16: "llvm.x86.avx512.permvar.si.512", 8: "llvm.x86.avx2.permd"}
 def _make_search(ties: bool):
     """Make a search of n values among up to 255 thresholds that stand in registers.
 
-    n is a multiple of `STEP`. The thresholds form a search tree stored level by level: slot 1 is
-    the root, 2i and 2i + 1 are the children of i. With `ties`, a bit per value says whether it
-    equals a threshold.
+    n is a multiple of `STEP`. The thresholds, floats, form a search tree stored level by level:
+    slot 1 is the root, 2i and 2i + 1 are the children of i. With negative `levels` they are so few,
+    from slot 0 on, and a value is compared with each. No value reaches a threshold that is NaN, and
+    NaN reaches none. With `ties`, a bit per value says whether it equals a threshold.
     """
 
     @intrinsic
     def search(typing_context, values, n, table, levels, bins, tied):
         def generate(context, builder, signature, arguments):
             values, n, table, levels, bins, tied = arguments
-            kind = vector(I32, LANES)
+            kind, floats = vector(I32, LANES), vector(F32, LANES)
             permute = intrinsic_function(builder, _PERMUTE[LANES], kind, [kind, kind])
 
             def entry(registers, level, index):
@@ -98,44 +97,41 @@ def _make_search(ties: bool):
                     bit *= 2
                 return found[0]
 
-            end = builder.append_basic_block("end")
-            cases = {depth: builder.append_basic_block(f"levels{depth}") for depth in _IN_FLIGHT}
-            switch = builder.switch(levels, cases[LEVELS])
-            for depth, block in cases.items():
-                if depth < LEVELS:
-                    switch.add_case(number(depth), block)
-            for depth, block in cases.items():
-                builder.position_at_end(block)
-                registers = [
-                    load(builder, table, number(4 * LANES * k), kind)
-                    for k in range((1 << depth) // LANES)
-                ]
+            def descended(xs, depth, registers):
+                """Return how many thresholds values reach, and which of them last."""
+                index = [same(I32, LANES, 1)] * len(xs)
+                reached = [same(F32, LANES, float("nan"))] * len(xs)
+                for level in range(depth):
+                    pivot = [builder.bitcast(entry(registers, level, i), floats) for i in index]
+                    for u, x in enumerate(xs):
+                        right = builder.fcmp_ordered(">=", x, pivot[u])
+                        if ties:
+                            reached[u] = builder.select(right, pivot[u], reached[u])
+                        twice = builder.add(index[u], index[u])
+                        index[u] = builder.sub(twice, builder.sext(right, kind))
+                found = [builder.sub(i, same(I32, LANES, 1 << depth)) for i in index]
+                pairs = zip(reached, xs, strict=True)
+                return found, [builder.fcmp_ordered("==", *pair) for pair in pairs]
 
-                def body(k, _, flight, depth=depth, registers=registers):
+            def counted(xs, pivots):
+                """The same of a few thresholds, of which values are compared with each."""
+                found, equal = [same(I32, LANES, 0)] * len(xs), [same(I1, LANES, 0)] * len(xs)
+                for pivot in pivots:
+                    for u, x in enumerate(xs):
+                        reaches = builder.fcmp_ordered(">=", x, pivot)
+                        found[u] = builder.sub(found[u], builder.sext(reaches, kind))
+                        equal[u] = builder.or_(equal[u], builder.fcmp_ordered("==", x, pivot))
+                return found, equal
+
+            def run(flight, search):
+                """Search all values, so many vectors in step."""
+
+                def body(k, _, flight):
                     at = [builder.add(k, number(LANES * u)) for u in range(flight)]
-                    keys = [
-                        _keys(
-                            builder,
-                            load(builder, values, builder.mul(place, number(4)), kind),
-                            LANES,
-                        )
-                        for place in at
+                    xs = [
+                        load(builder, values, builder.mul(place, number(4)), floats) for place in at
                     ]
-                    index = [same(I32, LANES, 1)] * flight
-                    reached = [same(I32, LANES, _LOWEST)] * flight
-                    for level in range(depth):
-                        pivot = [entry(registers, level, i) for i in index]
-                        for u in range(flight):
-                            right = builder.icmp_signed(">=", keys[u], pivot[u])
-                            if ties:
-                                reached[u] = builder.select(right, pivot[u], reached[u])
-                            twice = builder.add(index[u], index[u])
-                            index[u] = builder.sub(twice, builder.sext(right, kind))
-                    found = [builder.sub(i, same(I32, LANES, 1 << depth)) for i in index]
-                    equal = [
-                        builder.icmp_signed("==", one, key)
-                        for one, key in zip(reached, keys, strict=True)
-                    ]
+                    found, equal = search(xs)
                     while found[0].type.count < 16:
                         found, equal = _joined(builder, found), _joined(builder, equal)
                     for u, bin in enumerate(found):
@@ -145,12 +141,31 @@ def _make_search(ties: bool):
                             offset = builder.udiv(first, number(8))
                             store(builder, builder.bitcast(equal[u], I16), tied, offset)
 
-                most = _IN_FLIGHT[depth]
-                whole = builder.and_(n, number(-LANES * most))
-                count(builder, number(0), whole, partial(body, flight=most), step=LANES * most)
-                if LANES * most > STEP:
+                whole = builder.and_(n, number(-LANES * flight))
+                count(builder, number(0), whole, partial(body, flight=flight), step=LANES * flight)
+                if LANES * flight > STEP:
                     rest = partial(body, flight=STEP // LANES)
                     count(builder, whole, n, rest, step=STEP)
+
+            end = builder.append_basic_block("end")
+            cases = {
+                levels: builder.append_basic_block("search") for levels in (*_FEW, *_IN_FLIGHT)
+            }
+            switch = builder.switch(levels, cases[LEVELS])
+            for own, block in cases.items():
+                if own < LEVELS:
+                    switch.add_case(number(own), block)
+                builder.position_at_end(block)
+                if own in _FEW:
+                    ones = [load(builder, table, number(4 * k), F32) for k in range(-own)]
+                    pivots = [splat(builder, one, LANES) for one in ones]
+                    run(_FEW_IN_FLIGHT, partial(counted, pivots=pivots))
+                else:
+                    registers = [
+                        load(builder, table, number(4 * LANES * k), kind)
+                        for k in range(max(1, (1 << own) // LANES))
+                    ]
+                    run(_IN_FLIGHT[own], partial(descended, depth=own, registers=registers))
                 builder.branch(end)
             builder.position_at_end(end)
             return context.get_dummy_value()

@@ -11,6 +11,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.float_keys import floats
 from bitvec.core.node_tests import Relation
 from bitvec.runtime.predict.cpu import keys
+from bitvec.runtime.predict.cpu.bins.bin_search import FEW, LANES
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.cpu.target import permuted_words
 
@@ -26,8 +27,9 @@ class BinTables:
 
     Parameters
     ----------
-    tree : int32
-        Per column a search tree of 2 ** levels slots, level by level from slot 1 on.
+    tree : float32
+        Per column a search tree of 2 ** levels slots, level by level from slot 1 on; of at most
+        `FEW` thresholds these alone. Then as many slots as a register holds.
     sorted32, sorted64 : int32, int64
         Per column the thresholds as keys, rising, then a key above all.
     scale : float32, (n_columns, 3)
@@ -78,12 +80,12 @@ def bin_tables(
         if not settle:
             sorted64[-1] = np.zeros(0, np.int64)
         if key.size <= PER_COLUMN:
-            trees.append(_search_tree(key32, int(column[3])))
+            trees.append(_search_tree(floats(key32, narrow), int(column[3])))
         if uses_buckets(key):
             scale[position], lookup = _buckets(key32)
             lookups.append(lookup)
     return BinTables(
-        constant(np.concatenate(trees).astype(np.int32) if trees else np.zeros(0, np.int32)),
+        constant(np.concatenate([*trees, np.zeros(LANES, np.float32)])),
         constant(np.concatenate(sorted32).astype(np.int32)),
         constant(np.concatenate(sorted64).astype(np.int64)),
         constant(scale),
@@ -97,12 +99,26 @@ def uses_buckets(key: Array) -> bool:
     return permuted_words() == 0 or key.size > PER_COLUMN
 
 
-def _search_tree(sorted_keys: Array, levels: int) -> Array:
-    """Return a balanced search tree level by level; slot 0 is not used, missing slots are high."""
+def levels_of(n_thresholds: int) -> int:
+    """Return the levels of a column's search tree, or less than 0 for so few thresholds."""
+    if n_thresholds <= FEW:
+        return -n_thresholds
+    return max(3, int(np.ceil(np.log2(n_thresholds + 1))))
+
+
+def tree_slots(levels: int) -> int:
+    """Return the slots of `BinTables.tree` for a column with such levels."""
+    return -levels if levels < 0 else 1 << levels
+
+
+def _search_tree(thresholds: Array, levels: int) -> Array:
+    """Return a column's part of `BinTables.tree`; slot 0 of a tree is not used."""
+    if levels < 0:
+        return thresholds
     size = 1 << levels
-    room = np.full(size - 1, np.iinfo(np.int32).max, np.int32)
-    room[: sorted_keys.size] = sorted_keys
-    tree = np.zeros(size, np.int32)
+    room = np.full(size - 1, np.nan, np.float32)
+    room[: thresholds.size] = thresholds
+    tree = np.zeros(size, np.float32)
     for level in range(levels):
         step = size >> level
         tree[1 << level : 2 << level] = room[step // 2 - 1 :: step]

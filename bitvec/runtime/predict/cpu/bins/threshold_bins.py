@@ -23,6 +23,8 @@ from bitvec.runtime.predict.cpu.bins.bin_tables import (
     TABLES,
     BinTables,
     bin_tables,
+    levels_of,
+    tree_slots,
     uses_buckets,
 )
 from bitvec.runtime.predict.cpu.bins.binners import Bound, BoundBinner
@@ -156,7 +158,6 @@ def bin_thresholds(forest: Forest, node: Array) -> tuple[Array, Array, int, Thre
             breaks.append(np.array([lowest]))  # above NaN, whose bin is then 0 alone
         breaks += [np.array(ranges[value], np.int64) for value in unique_integers(rule[part])]
         key = unique_integers(np.concatenate(breaks)).astype(f"i{dtype.itemsize}")
-        levels = max(4, int(np.ceil(np.log2(key.size + 1))))
         bin = np.searchsorted(key, first[part]) + 1
         last = np.searchsorted(key, equal_last[part] + 1) + 1
         # A binned column for each combination of: equality or sub-column, missing rule, side of
@@ -181,10 +182,11 @@ def bin_thresholds(forest: Forest, node: Array) -> tuple[Array, Array, int, Thre
             derived.append([here, offset, code >= 0, *tested, fill, span[0], span[1] - span[0]])
         starts = tree_start, sorted_start, lookup_start
         ends = first_derived, len(derived)
+        levels = levels_of(key.size)
         columns.append([feature[part[0]], own, key.size, levels, *starts, *ends])
         thresholds.append(key)
         n_binned += len(distinct)
-        tree_start += 1 << levels if key.size <= PER_COLUMN else 0
+        tree_start += tree_slots(levels) if key.size <= PER_COLUMN else 0
         sorted_start += key.size + 1
         lookup_start += BUCKETS if uses_buckets(key) else 0
     binner = ThresholdBinner(
