@@ -678,7 +678,7 @@ def with_rows(forest):
 
 
 def test_rows_that_fill_no_step_pay_for_no_binned_columns():
-    forest = random_forest(n_trees=20, n_leaves=12)
+    forest = random_forest(n_trees=20, n_leaves=60)
     few, many = choice.choose(forest, few=True), choice.choose(forest)
     assert many.name in choice.BITVECTOR
     assert few.name not in choice.BITVECTOR

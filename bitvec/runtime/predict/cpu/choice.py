@@ -1,8 +1,8 @@
 """Choice of the kernel that runs a forest: a rule over costs that were measured.
 
-The costs are cycles of one core for one row, on a Zen 4 processor; only their ratios matter. A
-kernel that cannot hold the forest says so in its `unsupported_reason`; among the others the
-cheapest is taken.
+The costs are cycles of one core for one row, on a Zen 5 processor whose AVX-512 was switched off
+for the level portable; those of oblique tests and of `none` alone are of Zen 4. A kernel that
+cannot hold the forest says so in its `unsupported_reason`; among the others the cheapest is taken.
 """
 
 from __future__ import annotations
@@ -40,39 +40,47 @@ BITVECTOR = {
 }
 """Kernels whose nodes read binned columns, and their classes."""
 
-_CHAIN_NODE = {"avx512": 0.045, "portable": 0.09, "none": 0.16}
+_CHAIN_NODE = {"avx512": 0.035, "portable": 0.055, "none": 0.12}
 """Cycles a node in trees of at most 256 leaves, by the level of vectors."""
-_WIDE = 2.2
+_WIDE = {"avx512": 1.6, "portable": 2.0, "none": 2.0}
 """Factor of a node's cycles where a state takes two bytes."""
-_PERFECT_NODE, _PERFECT_WIDE = 0.030, 0.037
+_PERFECT_NODE = {"avx512": (0.023, 0.024), "portable": (0.035, 0.049), "none": (0.1, 0.1)}
 """Cycles a node of a padded tree, and of one with more leaves than 64."""
-_HYBRID_LEVEL, _HYBRID_LEAF = 2.4, 3.0
-"""Cycles a walked level, and a leaf, of a tree whose top is selected."""
+_HYBRID = {"avx512": (4.0, 1.1), "portable": (5.0, 1.8), "none": (6.0, 2.0)}
+"""Cycles of the leaf of a tree whose top is selected, up to 8 levels, and those that the square of
+each further level adds: its leaves leave the caches."""
 _OBLIVIOUS_LEVEL = {"avx512": 0.04, "portable": 0.05}
 """Cycles a level of a tree whose levels share tests, by the level of vectors."""
-_OBLIVIOUS_VALUE = {6: 0.0, 8: 0.3, 16: 0.95}
+_OBLIVIOUS_VALUE: dict[float, float] = {6: 0.0, 8: 0.2, 16: 0.5}
 """Cycles that a leaf's value costs beyond one of a padded tree, with AVX-512, by depth."""
 _OBLIVIOUS_PLANES = 8
 """The depth up to which leaf values of a tree are read into registers, for a step of rows."""
-_OBLIVIOUS_REGISTER = 1.9
+_OBLIVIOUS_REGISTER = 1.2
 """Cycles of a register of the values that are added together."""
-_TREE = {"avx512": 0.4, "portable": 1.0, "none": 1.0}
+_TREE = {"avx512": 0.2, "portable": 1.0, "none": 1.0}
 """Cycles that a tree of binned columns costs besides its nodes: its leaf is added."""
-_VALUE = 0.9
+_VALUE = {"avx512": 0.25, "portable": 0.9, "none": 0.9}
 """Cycles of each further value of a leaf."""
-_FEW_VECTORS = 2.0
-"""Factor of a chain node's cycles in a block of 128 rows, whose states wait for each other."""
-_BIN = {16: 3.5, 8: 4.0, 0: 8.0}
+_FEW_VECTORS = {32: 1.6, 256: 3.2, np.inf: 1.25}
+"""Factor of a chain node's cycles in a small batch, with AVX-512, by leaves: few registers hold its
+states, which wait for each other."""
+_BIN = {16: 1.0, 8: 2.2, 0: 6.0}
 """Cycles a column whose values are binned, by the words that are looked up at once."""
 _KEY, _MANY_KEYS = 3.0, 150
 """Cycles a column whose values are made keys, and of how many columns each costs twice as many: a
 block has fewer rows then."""
 _SET = {"perfect": 0.1, "chain": 0.03}
 """Cycles a set node, besides those of a node; of oblivious trees as of perfect, once a level."""
-_DEEP_LEVEL = 3.6
-"""Cycles a level of a tree that is walked, 16 rows in flight."""
-_SINGLE_LEVEL = {2 << 20: 4.0, 5 << 20: 5.5, np.inf: 14.0}
+_DEEP_LEVEL = {4 << 20: 2.6, 8 << 20: 4.5, np.inf: 10.0}
+"""Cycles a level of a tree that is walked, 16 rows in flight, by the bytes of all trees."""
+_DEEP_TREE = 3.5
+"""Cycles that the leaf of such a tree costs."""
+_SINGLE_LEVEL = {1 << 20: 4.2, 3 << 20: 5.0, 5 << 20: 5.8, 8 << 20: 7.5, np.inf: 13.0}
 """Cycles a level where rows walk straight over X, 64 at a time, by the bytes of all trees."""
+_SINGLE_TREE, _SINGLE_OUTPUT, _SINGLE_LINE = 0.8, 7.0, 3.5
+"""Cycles of a tree there besides its levels, of an output, and of a cache line of a row."""
+_LONG_ROW, _FAR = 768, 1.4
+"""Bytes of a row of which 64 do not fit the first cache, and the factor of a level then."""
 _MIXED_LEVEL = 40.0
 """Cycles a level where every node is evaluated on its own."""
 
@@ -81,6 +89,8 @@ COMPILED = (*BITVECTOR, "single", "paths")
 """Kernels whose batches are answered in a single compiled call."""
 LONG_CALL = 25_000.0
 """Cycles of a batch by others, before its rows."""
+LINE = 64
+"""Bytes that memory is read by."""
 COLD = 20
 """Rows by the kernel deep that cost as much as to fetch its trees, in a batch."""
 
@@ -118,7 +128,7 @@ def unsupported_reason(name: str, forest: Forest, *, counts: bool = True) -> str
     return reason
 
 
-SMALL = 64
+SMALL = 128
 """Rows of a small batch."""
 FEW = 16
 """Rows up to which a kernel that needs no binned columns may be the faster one."""
@@ -189,46 +199,65 @@ def choose(forest: Forest, *, small: bool = False, few: bool = False) -> Choice:
 
 def costs(forest: Forest, *, small: bool = False) -> dict[str, float | None]:
     """Return estimated cycles a row of each kernel, for the trees alone; None where it has none."""
-    B = forest.bitvectors
+    B, level = forest.bitvectors, vectors()
     n_leaves = np.diff(B.leaf_ptr)
     most = int(n_leaves.max(initial=1))
-    depth = tree_paths.leaf_depth(B)
     # Rows spread over leaves unevenly; the mean over leaves is what can be known without data.
     levels = tree_paths.levels(B)
-    deepest = int(depth.max(initial=1))
-    node = _CHAIN_NODE[vectors()] * (1 if most <= 256 else _WIDE) * (_FEW_VECTORS if small else 1)
+    deepest = int(tree_paths.tree_depth(B).max(initial=1))
+    node = _CHAIN_NODE[level] * (1 if most <= 256 else _WIDE[level])
+    node *= _of(_FEW_VECTORS, most) if small and level == "avx512" else 1.0
     one_hot = forest.tests.is_one_hot
     columns = unique_integers(forest.tests.feature[one_hot]).size
     # What every row costs before its trees: bins of columns, and margins of all nodes.
     binned = _BIN[permuted_words()] * columns + (
         0.0 if one_hot.all() else oblique_bins.cycles(forest)
     )
-    width = forest.leaves.v.shape[1]
-    further = _VALUE * (width - 1) * B.n_trees
-    added = binned + _TREE[vectors()] * B.n_trees + further
+    values = B.n_trees * (forest.leaves.v.shape[1] - 1)
+    added = binned + _TREE[level] * B.n_trees + _VALUE[level] * values
     sets = int(np.count_nonzero(forest.tests.kind == Kind.SET))
     path = None if paths.unsupported_reason(forest) else paths.cycles(forest)
     shared = None if oblivious.unsupported_reason(forest) else sum(_oblivious(forest))
-    place = _PERFECT_NODE if deepest <= 6 else _PERFECT_WIDE
+    upper, whole = _PERFECT_NODE[level]
+    place = upper if deepest <= 6 else whole
     padded = place * B.n_trees * (2.0 ** max(deepest, 3) - 1) if deepest <= 16 else None
-    walked = _HYBRID_LEVEL * (max(deepest, hybrid.TOP + 1) - hybrid.TOP) + _HYBRID_LEAF
-    tall = B.n_trees * (_PERFECT_WIDE * (2**hybrid.TOP - 1) + walked)
-    walked_bytes = 4 * forest.dtype.itemsize * forest.n_leaves
-    level = next(cost for most, cost in _SINGLE_LEVEL.items() if walked_bytes <= most)
+    leaf, square = _HYBRID[level]
+    tall = upper * (2**hybrid.TOP - 1) + leaf + square * max(deepest - 8, 0) ** 2
     keys = _KEY * columns * (1 + columns / _MANY_KEYS)
-    deep = keys + _DEEP_LEVEL * levels + 4 * B.n_trees + further
+    walked_bytes = 4 * forest.dtype.itemsize * B.n_leaves
+    walked = _of(_DEEP_LEVEL, walked_bytes) * levels
+    deep = keys + walked + B.n_trees * _DEEP_TREE + values * _VALUE["portable"]
     call = LONG_CALL / SMALL if small else 0.0
     cold = COLD / SMALL * deep if small else 0.0
     return {
         "perfect": None if padded is None else added + padded + _SET["perfect"] * sets,
-        "hybrid": binned + tall + _SET["perfect"] * sets,
+        "hybrid": binned + B.n_trees * tall + _SET["perfect"] * sets,
         "chain": added + node * B.n_nodes + _SET["chain"] * sets,
         "oblivious": None if shared is None else binned + shared,
-        "single": level * levels + further,
+        "single": single_cycles(forest),
         "deep": call + cold + deep,
         "paths": path,
         "mixed": call + max(_MIXED_LEVEL * levels, mixed.cycles(forest)),
     }
+
+
+def _of(table: dict[float, float], size: float) -> float:
+    """Return what a table says of a size: the first row that it does not exceed."""
+    return next(cost for most, cost in table.items() if size <= most)
+
+
+def single_cycles(forest: Forest) -> float:
+    """Return the cycles of a row that walks straight over X, one of several in step."""
+    row_bytes = forest.n_features * forest.dtype.itemsize
+    lines = min(unique_integers(forest.tests.feature).size, row_bytes / LINE)
+    # Where missing values go right, nodes hold a sign.
+    node = (4 if forest.tests.missing_right.any() else 2) * forest.dtype.itemsize
+    level = _of(_SINGLE_LEVEL, 2 * node * forest.n_leaves)
+    level *= _FAR if row_bytes > _LONG_ROW else 1.0
+    values = forest.n_trees * (forest.leaves.v.shape[1] - 1)
+    added = _SINGLE_TREE * forest.n_trees + _SINGLE_OUTPUT * forest.n_outputs
+    walked = level * tree_paths.levels(forest.bitvectors)
+    return walked + _SINGLE_LINE * lines + added + _VALUE["portable"] * values
 
 
 def _oblivious(forest: Forest) -> tuple[float, float]:
@@ -240,7 +269,7 @@ def _oblivious(forest: Forest) -> tuple[float, float]:
         own = _OBLIVIOUS_REGISTER * -(-width * forest.output.dtype.itemsize // REGISTER)
         value = 0.0
     elif vectors() == "avx512":
-        value = width * (value + next(c for most, c in _OBLIVIOUS_VALUE.items() if depth <= most))
+        value = width * (value + _of(_OBLIVIOUS_VALUE, depth))
         if depth > _OBLIVIOUS_PLANES:
             own, value = value, 0.0
     else:

@@ -1,8 +1,7 @@
 """Costs of few rows, in cycles of one core: between layouts, and against kernels for batches.
 
-Measured on a Zen 5 processor, whose AVX-512 was switched off for the level portable, `_ADDED`,
-`_CALL`, `_DEARER` and `_ROWS` on Zen 4; `_SEGMENT`, `_LEVEL` and `_KEY` alone are estimates that a
-few models bore out.
+Measured on a Zen 5 processor, whose AVX-512 was switched off for the level portable; `_SEGMENT`,
+`_LEVEL` and `_KEY` alone are estimates that a few models bore out.
 """
 
 from __future__ import annotations
@@ -16,50 +15,43 @@ import numpy as np
 from bitvec.core import tree_paths
 from bitvec.core.arrays import unique_integers
 from bitvec.core.forest import Forest
-from bitvec.runtime.predict.cpu.choice import COLD, COMPILED, LONG_CALL, Choice
+from bitvec.runtime.predict.cpu.choice import COLD, COMPILED, LONG_CALL, SMALL, Choice
 from bitvec.runtime.predict.cpu.target import Vectors, vectors
 
 _SLOT: Final[dict[Vectors, tuple[float, float, float]]] = {
-    "avx512": (2.2, 4.0, 6.0),
+    "avx512": (1.4, 3.2, 5.0),
     "portable": (2.0, 2.0, 3.0),
 }
 """A node of all trees side by side, where slots lie in the first cache, the second or beyond."""
 _CACHES: Final = (40 << 10, 1 << 20)
-_SEGMENT: Final = 3.0
+_SEGMENT: Final = 2.0
 """A segment of slots, however many they are."""
-_UNITED: Final = 2.0
+_UNITED: Final = 1.3
 """A vector of the leaves that a category leaves behind."""
-_PUT: Final = 1.5
+_PUT: Final = 1.0
 """A tree whose leaf is put in its place."""
-_RANK: Final = 5.0
-_SEARCHED: Final = 2.0
+_RANK: Final = 3.3
+_SEARCHED: Final = 1.3
 """A value whose rank is sought, and a step of the search."""
-_ADDED: Final = 5.0
-_VALUE: Final = 0.8
+_ADDED: Final = 3.0
+_VALUE: Final = 0.4
 """A tree whose leaf is added, and each further value of it."""
-_OUTPUT: Final = 10.0
+_OUTPUT: Final = 7.0
 """An output beyond the first, whose sum becomes a score."""
-_STEP: Final = 2.7
-"""A step of a tree that is walked, 16 in flight; they end two steps after the deepest leaf."""
+_STEP: Final = 2.4
+"""A step of a tree that is walked, 16 in flight, down to the deepest leaf."""
 WALKED_FEW, WALKED = 8, 16
 """Trees that a row walks in step where no more are left, and else."""
 _LEVEL: Final = 12.0
 """A level of a tree that is walked by itself, straight over X."""
-_KEY: Final = {"masks": 2.0, "walks": 5.0}
+_KEY: Final = {"masks": 1.3, "walks": 4.0}
 """A column whose value is made a key."""
-ROW: Final = 200.0
+ROW: Final = 90.0
 """A row by any layout of few rows, before its trees."""
-_CALL: Final = 2_000.0
-"""A batch of any size, before its rows, in a single compiled call; else `LONG_CALL`."""
-_DEARER: Final[dict[tuple[Vectors, str], float]] = {
-    ("portable", "chain"): 0.6,
-    ("portable", "perfect"): 1.2,
-    ("portable", "hybrid"): 1.3,
-    ("portable", "oblivious"): 0.8,
-}
-"""Ratios of a batch's cycles to those that `choice` estimates, by level and kernel."""
+_CALL: Final = 500.0
+"""Cycles that a batch costs more than few rows do, in a compiled call; else `LONG_CALL`."""
 _ROWS: Final = {
-    "perfect": 56,
+    "perfect": 70,
     "hybrid": 56,
     "chain": 96,
     "oblivious": 64,
@@ -132,15 +124,16 @@ def most_rows(cycles: float, small: Choice, large: Choice) -> int:
     `small` and `large` run batches of up to and of more than `forest_rows.SMALL_BATCH` rows.
     """
     at_once = _ROWS.get(small.name, 1)
+    if small.name == "chain" and vectors() == "avx512":  # whose cost is that of a small batch
+        at_once = SMALL
     cycles += ROW
-    dearer = _DEARER.get((vectors(), small.name), 1.0)
     call = _CALL if small.name in COMPILED else LONG_CALL
-    own = small.own * dearer
-    least = call + at_once * (small.cycles * dearer - own)
+    own = small.own
+    least = call + at_once * (small.cycles - own)
     if (cycles - own) * at_once >= least:
         return int(least // (cycles - own))
     least += at_once * own
     # Beyond, each row adds to both.
-    gain = cycles - (small if at_once == 1 else large).cycles * dearer
+    gain = cycles - (small if at_once == 1 else large).cycles
     beyond = MOST if gain <= 0 else at_once + (least - cycles * at_once) / gain
     return int(min(beyond, MOST))

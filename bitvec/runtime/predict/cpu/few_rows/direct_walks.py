@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.core.forest import Forest
+from bitvec.runtime.predict.cpu import choice
 from bitvec.runtime.predict.cpu.compiling import Function, by_address
-from bitvec.runtime.predict.cpu.few_rows import costs
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
 from bitvec.runtime.predict.cpu.kernel_arrays import load_int32, load_int64, room_on_stack, store
 from bitvec.runtime.predict.cpu.traversal import single
@@ -37,7 +37,7 @@ class DirectWalks:
     def __init__(self, forest: Forest, dtype: np.dtype) -> None:
         self._trees, self._dtype = single.pack(forest), dtype
         self.leaves_bytes = 4 * (single.LANES if forest.n_trees == 1 else forest.n_trees)
-        self.cycles = costs.direct_cycles(forest)
+        self.cycles = choice.single_cycles(forest)
         self.fields = self._fields(finite=False)
 
     @cached_property

@@ -38,7 +38,7 @@ from bitvec.runtime.predict.subnormals import SUBNORMAL
 
 ROOM: Final = 1 << 16
 """Bytes of the stack that a call may take."""
-SMALL_BATCH: Final = 320
+SMALL_BATCH: Final = 256
 """Rows up to which a block fills so few registers that another kernel may be the faster one."""
 AT_ONCE: Final = 64
 """Rows at most that walk through the trees together."""

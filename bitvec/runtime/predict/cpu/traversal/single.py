@@ -57,7 +57,7 @@ MOST_TREES = 256
 
 
 class Form(NamedTuple):
-    """What a walk is compiled for: how values are read, and whether nodes have signs."""
+    """Form of a walk, for which it is compiled: how values are read, and if nodes have signs."""
 
     reading: int
     is_signed: bool
