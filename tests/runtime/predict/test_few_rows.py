@@ -171,6 +171,15 @@ def test_a_lone_tree_answers_any_number_of_rows(refuses, compared, dtype):
             compile(forest).predict(wrong)
 
 
+@pytest.mark.parametrize("width", [2, 7, 8, 9, 16, 17, 24, 25, 40])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_leaf_vectors_of_every_width_add_up_as_in_the_reference(width, dtype):
+    forest = grown(6, 9, 4)
+    v = np.random.default_rng(0).normal(size=(forest.n_leaves, width)).astype(dtype)
+    output = Output(width, np.dtype(dtype))
+    check(replace(forest, leaves=Leaves(v), output=output), drawn_rows(forest, 5, DTYPES[0]))
+
+
 def with_sets(forest, share, seed=0):
     """A forest of whose nodes a share tests a random set, each of a length and rules of its own."""
     rng = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
@@ -27,8 +28,20 @@ from bitvec.runtime.predict.cpu.kernel_arrays import (
     zero_of,
 )
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
-from bitvec.runtime.predict.cpu.vectors import I32, I64, address, count, load, number, vector
-from bitvec.runtime.predict.cpu.vectors import store as store_vector
+from bitvec.runtime.predict.cpu.vectors import (
+    I32,
+    I64,
+    address,
+    count,
+    intrinsic_function,
+    load,
+    number,
+    place,
+    same,
+    splat,
+    vector,
+)
+from bitvec.runtime.predict.cpu.vectors import store as store_value
 
 
 def fields_of(forest: Forest, sums: leaf_vectors.LeafSums, has_vectors: bool) -> dict[str, Any]:
@@ -68,18 +81,50 @@ def _divisor(output: Output, n_trees: int) -> np.ndarray | None:
     return np.full(output.n_outputs, n_trees, output.dtype)
 
 
-@intrinsic(prefer_literal=True)
-def _add_values(typing_context, v, width, id_of, leaves, n_trees, scores, lanes, zero):
-    """Add to some scores, a literal number of them, their values in the vectors of all trees.
+LANES, MOST_PARTS = 8, 3
+"""Scores of a register, and registers whose sums run side by side."""
 
-    The sums stay in a register: in memory each addition would wait for the one before.
+
+@intrinsic(prefer_literal=True)
+def _add_values(typing_context, v, width, id_of, leaves, n_trees, scores, last, parts, zero):
+    """Add to some scores, a literal number of registers, their values in the vectors of all trees.
+
+    The last register holds `last` of them; with no `parts` it is one score. The sums stay in
+    registers: in memory each addition would wait for the one before.
     """
-    lanes = lanes.literal_value
+    parts = parts.literal_value
 
     def generate(context, builder, signature, arguments):
-        v, width, id_of, leaves, n_trees, scores, _, zero = arguments
-        kind = vector(zero.type, lanes)
-        step = builder.mul(width, number(context.get_abi_sizeof(zero.type)))
+        v, width, id_of, leaves, n_trees, scores, last, _, zero = arguments
+        size, kind = context.get_abi_sizeof(zero.type), vector(zero.type, LANES)
+        step = builder.mul(width, number(size))
+        lanes = ir.Constant(vector(I32, LANES), list(range(LANES)))
+        few = builder.icmp_signed("<", lanes, splat(builder, builder.trunc(last, I32), LANES))
+        name = f"v{LANES}f{8 * size}.p0"
+        read = intrinsic_function(
+            builder, f"llvm.masked.load.{name}", kind, [kind.as_pointer(), I32, few.type, kind]
+        )
+        write = intrinsic_function(
+            builder, f"llvm.masked.store.{name}", ir.VoidType(),
+            [kind, kind.as_pointer(), I32, few.type],
+        )  # fmt: skip
+        align, zeros = ir.Constant(I32, 1), same(zero.type, LANES, 0.0)
+        offsets = [number(LANES * size * part) for part in range(parts)]
+
+        def values(base):
+            if not parts:
+                return [load(builder, base, number(0), zero.type)]
+            found = [load(builder, base, offset, kind) for offset in offsets[:-1]]
+            spot = place(builder, base, offsets[-1], kind)
+            return [*found, builder.call(read, [spot, align, few, zeros])]
+
+        def put(found, base):
+            if not parts:
+                return store_value(builder, found[0], base, number(0))
+            for part, offset in zip(found[:-1], offsets[:-1], strict=True):
+                store_value(builder, part, base, offset)
+            spot = place(builder, base, offsets[-1], kind)
+            builder.call(write, [found[-1], spot, align, few])
 
         def add(has_ids):
             def add_tree(tree, carried):
@@ -87,12 +132,10 @@ def _add_values(typing_context, v, width, id_of, leaves, n_trees, scores, lanes,
                 if has_ids:
                     at = builder.mul(builder.zext(which, I64), number(4))
                     which = load(builder, id_of, at, I32)
-                at = builder.mul(builder.zext(which, I64), step)
-                return [builder.fadd(carried[0], load(builder, v, at, kind))]
+                at = builder.add(v, builder.mul(builder.zext(which, I64), step))
+                return [builder.fadd(*pair) for pair in zip(carried, values(at), strict=True)]
 
-            before = [load(builder, scores, number(0), kind)]
-            (found,) = count(builder, number(0), n_trees, add_tree, carried=before)
-            store_vector(builder, found, scores, number(0))
+            put(count(builder, number(0), n_trees, add_tree, carried=values(scores)), scores)
 
         is_given = builder.icmp_unsigned("!=", id_of, number(0))
         with builder.if_else(is_given) as (with_ids, without):
@@ -102,7 +145,7 @@ def _add_values(typing_context, v, width, id_of, leaves, n_trees, scores, lanes,
                 add(has_ids=False)
         return context.get_dummy_value()
 
-    return types.void(*[address] * 6, types.IntegerLiteral(lanes), zero), generate
+    return types.void(*[address] * 7, types.IntegerLiteral(parts), zero), generate
 
 
 @inner
@@ -112,13 +155,19 @@ def _add(header, leaves, scores, zero):
     id_of, entry_ptr = field(header, "id_of"), field(header, "entry_ptr")
     column, size = field(header, "column"), size_of(zero)
     if entry_ptr == 0 and column == 0:
-        whole = width // 8 * 8
-        for k in range(0, whole, 8):
-            at = size * k
-            _add_values(v + at, width, id_of, leaves, n_trees, scores + at, 8, zero)
-        for k in range(whole, width):
-            at = size * k
-            _add_values(v + at, width, id_of, leaves, n_trees, scores + at, 1, zero)
+        if width == 1:
+            _add_values(v, width, id_of, leaves, n_trees, scores, 1, 0, zero)
+            return
+        for first in range(0, width, MOST_PARTS * LANES):
+            n = min(width - first, MOST_PARTS * LANES)
+            parts, at = (n + LANES - 1) // LANES, size * first
+            last = n - LANES * (parts - 1)
+            if parts == 1:
+                _add_values(v + at, width, id_of, leaves, n_trees, scores + at, last, 1, zero)
+            elif parts == 2:
+                _add_values(v + at, width, id_of, leaves, n_trees, scores + at, last, 2, zero)
+            else:
+                _add_values(v + at, width, id_of, leaves, n_trees, scores + at, last, 3, zero)
         return
     for tree in range(n_trees):
         vector = np.int64(load_int32(leaves + 4 * tree))
