@@ -71,15 +71,16 @@ _KEY, _MANY_KEYS = 3.0, 150
 block has fewer rows then."""
 _SET = {"perfect": 0.1, "chain": 0.03}
 """Cycles a set node, besides those of a node; of oblivious trees as of perfect, once a level."""
-_DEEP_LEVEL = {4 << 20: 2.6, 8 << 20: 4.5, np.inf: 10.0}
-"""Cycles a level of a tree that is walked, 16 rows in flight, by the bytes of all trees."""
+_DEEP_LEVEL = {1 << 20: 2.6, 4 << 20: 3.4, 8 << 20: 4.5, np.inf: 10.0}
+"""Cycles a level of a tree that is walked, 16 rows in flight, by the bytes of all trees; of those
+that do not fit the second cache more, the more columns the keys beside them have."""
 _DEEP_TREE = 3.5
 """Cycles that the leaf of such a tree costs."""
-_SINGLE_LEVEL = {1 << 20: 4.2, 3 << 20: 5.0, 5 << 20: 5.8, 8 << 20: 7.5, np.inf: 13.0}
+_SINGLE_LEVEL = {1 << 20: 4.2, 3 << 20: 5.0, 5 << 20: 5.8, 8 << 20: 7.5, np.inf: 20.0}
 """Cycles a level where rows walk straight over X, 64 at a time, by the bytes of all trees."""
 _SINGLE_TREE, _SINGLE_OUTPUT, _SINGLE_LINE = 0.8, 7.0, 3.5
 """Cycles of a tree there besides its levels, of an output, and of a cache line of a row."""
-_LONG_ROW, _FAR = 768, 1.4
+_LONG_ROW, _FAR = 768, 2.0
 """Bytes of a row of which 64 do not fit the first cache, and the factor of a level then."""
 _MIXED_LEVEL = 40.0
 """Cycles a level where every node is evaluated on its own."""
@@ -226,6 +227,7 @@ def costs(forest: Forest, *, small: bool = False) -> dict[str, float | None]:
     keys = _KEY * columns * (1 + columns / _MANY_KEYS)
     walked_bytes = 4 * forest.dtype.itemsize * B.n_leaves
     walked = _of(_DEEP_LEVEL, walked_bytes) * levels
+    walked *= 1 + columns / _MANY_KEYS / 2 if walked_bytes > 1 << 20 else 1.0
     deep = keys + walked + B.n_trees * _DEEP_TREE + values * _VALUE["portable"]
     call = LONG_CALL / SMALL if small else 0.0
     cold = COLD / SMALL * deep if small else 0.0

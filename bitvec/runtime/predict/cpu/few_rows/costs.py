@@ -40,6 +40,8 @@ _OUTPUT: Final = 7.0
 """An output beyond the first, whose sum becomes a score."""
 _STEP: Final = 2.4
 """A step of a tree that is walked, 16 in flight, down to the deepest leaf."""
+_LAST_CACHE: Final = 4 << 20
+"""Bytes of trees beyond which a step takes three times as long."""
 WALKED_FEW, WALKED = 8, 16
 """Trees that a row walks in step where no more are left, and else."""
 _LEVEL: Final = 12.0
@@ -89,10 +91,14 @@ def rank_cycles(n_columns: int, n_cuts: float) -> float:
     return n_columns * (_RANK + _SEARCHED * math.log2(1 + n_cuts))
 
 
+def _far(forest: Forest) -> float:
+    return 3.0 if 4 * forest.dtype.itemsize * forest.n_leaves > _LAST_CACHE else 1.0
+
+
 def direct_cycles(forest: Forest) -> float:
     """Return the cycles of a row that walks straight over X, through a tree at a time."""
     levels = tree_paths.levels(forest.bitvectors)
-    return _LEVEL * (levels + forest.n_trees) + added_cycles(forest)
+    return _LEVEL * _far(forest) * (levels + forest.n_trees) + added_cycles(forest)
 
 
 def block_cycles(forest: Forest) -> float:
@@ -114,7 +120,7 @@ def walk_cycles(forest: Forest) -> float:
     start = np.arange(0, B.n_trees, WALKED)
     steps = np.maximum.reduceat(tree_paths.tree_depth(B), start).astype(float)
     in_step = np.where(B.n_trees - start > WALKED_FEW, WALKED, WALKED_FEW)
-    walked = _STEP * float(steps @ in_step) + added_cycles(forest)
+    walked = _STEP * _far(forest) * float(steps @ in_step) + added_cycles(forest)
     return walked + key_cycles(forest, "walks")
 
 

@@ -26,6 +26,7 @@ from bitvec.core.float_keys import floats, key_of
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule
 from bitvec.core.shape_annotations import Float, Int32, Int64
+from bitvec.core.structure import Bitvectors
 from bitvec.runtime.predict.cpu import keys
 from bitvec.runtime.predict.cpu.compiling import Kernel, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import (
@@ -203,50 +204,74 @@ def pack(forest: Forest) -> Single:
 def _direct(forest: Forest, reading: int, finite: bool, sums: leaf_vectors.LeafSums) -> DirectTrees:
     tests, B = forest.tests, forest.bitvectors
     dtype = Form(reading, False).compared
-    infinity, opposite = key_of(np.inf, dtype), np.array(-0.0, dtype).view(f"u{dtype.itemsize}")
+    infinity, minus = key_of(np.inf, dtype), np.array(-0.0, dtype).view(f"u{dtype.itemsize}")
     right = tests.missing_right & (not finite)
-    position, leaf_position, child = keyed.positions(B, right)
-    # A row goes to the second child if the key of what is compared is above this.
+    # A row goes to the second child if the key of what is compared is above this. No threshold is
+    # below -inf: where that goes to the second child too, and NaN alone to the first, a second
+    # test there, of the other sign, tells the two apart.
     first_right = keys.thresholds(tests.b, tests.relation, dtype)
     last = np.where(right, -first_right, first_right - 1)
-    # No threshold is below -inf. Where that goes to the second child too, and NaN alone to the
-    # first, a second test there, of the other sign, tells the two apart.
     twice = np.flatnonzero((last < -infinity) & (not finite))
-    tree_at = 2 * B.leaf_ptr[:-1]
-    at_tree = tree_at[B.tree_of_node[twice]]
-    more = 2 * (B.n_leaves + np.arange(twice.size))
+    places = _places(B, right, twice)
     column_bits = int(tests.feature.max(initial=1)).bit_length()
-    furthest = 1 + int(max(child.max(initial=0), (more - at_tree).max(initial=0)))
-    fits = furthest.bit_length() + column_bits <= 8 * dtype.itemsize
+    fits = int(places.link.max()).bit_length() + column_bits <= 8 * dtype.itemsize
     form = Form(reading, bool(right.any()) or twice.size > 0 or not fits)
 
-    nodes = np.zeros(2 * (B.n_leaves + twice.size), form.node)
-    nodes["threshold"][position] = floats(np.maximum(last, -infinity), dtype)
-    nodes["link"][position] = (child << column_bits) | tests.feature
-    if form.is_signed:
-        nodes["sign"][position] = np.where(right, opposite, 0)
-    leaf = np.full(nodes.size, -1)
-    leaf[leaf_position] = np.arange(B.n_leaves)
-
-    first = at_tree + child[twice]
-    for side in (0, 1):
-        nodes[more + side], leaf[more + side] = nodes[first + side], leaf[first + side]
-    if twice.size:
-        nodes["threshold"][first], leaf[first] = -np.inf, -1
-        nodes["link"][first] = ((more - at_tree) << column_bits) | tests.feature[twice]
-        nodes["sign"][first] = np.where(right[twice], 0, opposite)
-
-    ends = np.flatnonzero(leaf >= 0)
-    leaf = leaf[ends]
-    tree = np.searchsorted(B.leaf_ptr, leaf, "right") - 1
+    node, ends = places.node, np.flatnonzero(places.leaf >= 0)
+    nodes = np.zeros(node.size, form.node)
+    nodes["threshold"] = floats(np.maximum(last, -infinity), dtype)[node]
+    nodes["threshold"][places.second] = -np.inf
     nodes["threshold"][ends] = np.inf
-    nodes["link"][ends] = (ends - tree_at[tree]) << column_bits
-    leaf_at, vector_at = np.zeros((2, nodes.size), np.int32)
+    column = tests.feature[node]
+    column[ends] = 0
+    nodes["link"] = (places.link << column_bits) | column
+    if form.is_signed:
+        turns = right[node] ^ places.second
+        nodes["sign"] = np.where(turns & (places.leaf < 0), minus, 0)
+    leaf = places.leaf[ends]
+    tree = np.searchsorted(B.leaf_ptr, leaf, "right") - 1
+    leaf_at, vector_at = np.zeros((2, node.size), np.int32)
     leaf_at[ends] = leaf - B.leaf_ptr[tree]
     vector_at[ends] = sums.vector_of(B.n_leaves)[leaf]
     depth = tree_paths.tree_depth(B) + np.bincount(B.tree_of_node[twice], minlength=B.n_trees)
     arrays = (depth, leaf_at, vector_at)
     return DirectTrees(form, constant(nodes), column_bits, *(constant(each) for each in arrays))
+
+
+class _Places(NamedTuple):
+    """Places of nodes and leaves: at each position what stands there, and where it links to."""
+
+    node: Array
+    """The node; 0 at a leaf."""
+    leaf: Array
+    """The leaf, or -1."""
+    second: Array
+    """True where it is the second test of a node."""
+    link: Array
+    """The first child, or the position itself of a leaf, counted from the tree's first."""
+
+
+def _places(B: Bitvectors, swapped: Array, twice: Array) -> _Places:
+    """Return what stands where, with a second test below each of some nodes.
+
+    It takes the place of the node's first child; its own children are that child, and the node's
+    second child once more.
+    """
+    position, leaf_position, child = keyed.positions(B, swapped)
+    start, n = 2 * B.leaf_ptr[:-1], 2 * (B.n_leaves + twice.size)
+    node, link = np.zeros((2, n), np.int64)
+    leaf, second = np.full(n, -1), np.zeros(n, bool)
+    node[position], link[position] = np.arange(B.n_nodes), child
+    leaf[leaf_position] = np.arange(B.n_leaves)
+    tree = start[B.tree_of_node[twice]]
+    first, more = tree + child[twice], 2 * B.n_leaves + 2 * np.arange(twice.size)
+    for side in (0, 1):
+        for held in (node, leaf, link):
+            held[more + side] = held[first + side]
+    node[first], leaf[first], second[first], link[first] = twice, -1, True, more - tree
+    ends = np.flatnonzero(leaf >= 0)
+    link[ends] = ends - start[np.searchsorted(B.leaf_ptr, leaf[ends], "right") - 1]
+    return _Places(node, leaf, second, link)
 
 
 @cache
