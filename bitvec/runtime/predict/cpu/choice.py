@@ -44,6 +44,8 @@ _CHAIN_NODE = {"avx512": 0.035, "portable": 0.055, "none": 0.12}
 """Cycles a node in trees of at most 256 leaves, by the level of vectors."""
 _WIDE = {"avx512": 1.6, "portable": 2.0, "none": 2.0}
 """Factor of a node's cycles where a state takes two bytes."""
+_MOST_NODES, _FAR_NODES = 200_000, 1.5
+"""Nodes of which more do not fit the second cache, and the factor of their cycles."""
 _PERFECT_NODE = {"avx512": (0.023, 0.024), "portable": (0.035, 0.049), "none": (0.1, 0.1)}
 """Cycles a node of a padded tree, and of one with more leaves than 64."""
 _HYBRID = {"avx512": (4.0, 1.1), "portable": (5.0, 1.8), "none": (6.0, 2.0)}
@@ -207,6 +209,7 @@ def costs(forest: Forest, *, small: bool = False) -> dict[str, float | None]:
     levels = tree_paths.levels(B)
     deepest = int(tree_paths.tree_depth(B).max(initial=1))
     node = _CHAIN_NODE[level] * (1 if most <= 256 else _WIDE[level])
+    node *= _FAR_NODES if B.n_nodes > _MOST_NODES else 1.0
     node *= _of(_FEW_VECTORS, most) if small and level == "avx512" else 1.0
     one_hot = forest.tests.is_one_hot
     columns = unique_integers(forest.tests.feature[one_hot]).size
@@ -227,7 +230,7 @@ def costs(forest: Forest, *, small: bool = False) -> dict[str, float | None]:
     keys = _KEY * columns * (1 + columns / _MANY_KEYS)
     walked_bytes = 4 * forest.dtype.itemsize * B.n_leaves
     walked = _of(_DEEP_LEVEL, walked_bytes) * levels
-    walked *= 1 + columns / _MANY_KEYS / 2 if walked_bytes > 1 << 20 else 1.0
+    walked *= 1 + columns / _MANY_KEYS if walked_bytes > 1 << 20 else 1.0
     deep = keys + walked + B.n_trees * _DEEP_TREE + values * _VALUE["portable"]
     call = LONG_CALL / SMALL if small else 0.0
     cold = COLD / SMALL * deep if small else 0.0
