@@ -63,9 +63,15 @@ _TREE = {"avx512": 0.2, "portable": 1.0, "none": 1.0}
 """Cycles that a tree of binned columns costs besides its nodes: its leaf is added."""
 _VALUE = {"avx512": 0.25, "portable": 0.9, "none": 0.9}
 """Cycles of each further value of a leaf."""
-_FEW_VECTORS = {32: 1.6, 256: 3.2, np.inf: 1.25}
-"""Factor of a chain node's cycles in a small batch, with AVX-512, by leaves: few registers hold its
-states, which wait for each other."""
+_VALUE_BY_ROW = 0.9
+"""Cycles of each further value of a leaf where rows walk to it."""
+_FEW_VECTORS: dict[str, dict[float, float]] = {
+    "avx512": {32: 1.6, 256: 3.2, np.inf: 1.25},
+    "portable": {np.inf: 1.0},
+    "none": {np.inf: 1.0},
+}
+"""Factor of a chain node's cycles in a small batch, by the level and a tree's leaves: few registers
+hold its states, which wait for each other."""
 _BIN = {16: 1.0, 8: 2.2, 0: 6.0}
 """Cycles a column whose values are binned, by the words that are looked up at once."""
 _KEY, _MANY_KEYS = 3.0, 150
@@ -210,7 +216,7 @@ def costs(forest: Forest, *, small: bool = False) -> dict[str, float | None]:
     deepest = int(tree_paths.tree_depth(B).max(initial=1))
     node = _CHAIN_NODE[level] * (1 if most <= 256 else _WIDE[level])
     node *= _FAR_NODES if B.n_nodes > _MOST_NODES else 1.0
-    node *= _of(_FEW_VECTORS, most) if small and level == "avx512" else 1.0
+    node *= _of(_FEW_VECTORS[level], most) if small else 1.0
     one_hot = forest.tests.is_one_hot
     columns = unique_integers(forest.tests.feature[one_hot]).size
     # What every row costs before its trees: bins of columns, and margins of all nodes.
@@ -228,10 +234,10 @@ def costs(forest: Forest, *, small: bool = False) -> dict[str, float | None]:
     leaf, square = _HYBRID[level]
     tall = upper * (2**hybrid.TOP - 1) + leaf + square * max(deepest - 8, 0) ** 2
     keys = _KEY * columns * (1 + columns / _MANY_KEYS)
-    walked_bytes = 4 * forest.dtype.itemsize * B.n_leaves
-    walked = _of(_DEEP_LEVEL, walked_bytes) * levels
-    walked *= 1 + columns / _MANY_KEYS if walked_bytes > 1 << 20 else 1.0
-    deep = keys + walked + B.n_trees * _DEEP_TREE + values * _VALUE["portable"]
+    n_bytes = walked_bytes(forest)
+    walked = _of(_DEEP_LEVEL, n_bytes) * levels
+    walked *= 1 + columns / _MANY_KEYS if n_bytes > 1 << 20 else 1.0
+    deep = keys + walked + B.n_trees * _DEEP_TREE + values * _VALUE_BY_ROW
     call = LONG_CALL / SMALL if small else 0.0
     cold = COLD / SMALL * deep if small else 0.0
     return {
@@ -251,18 +257,22 @@ def _of(table: dict[float, float], size: float) -> float:
     return next(cost for most, cost in table.items() if size <= most)
 
 
+def walked_bytes(forest: Forest) -> int:
+    """Return the bytes of all trees as rows walk them: two positions a leaf, of two words."""
+    return 4 * forest.dtype.itemsize * forest.n_leaves
+
+
 def single_cycles(forest: Forest) -> float:
     """Return the cycles of a row that walks straight over X, one of several in step."""
     row_bytes = forest.n_features * forest.dtype.itemsize
     lines = min(unique_integers(forest.tests.feature).size, row_bytes / LINE)
-    # Where missing values go right, nodes hold a sign.
-    node = (4 if forest.tests.missing_right.any() else 2) * forest.dtype.itemsize
-    level = _of(_SINGLE_LEVEL, 2 * node * forest.n_leaves)
+    # Where missing values go right, nodes hold a sign, and take twice as much.
+    level = _of(_SINGLE_LEVEL, walked_bytes(forest) * (1 + bool(forest.tests.missing_right.any())))
     level *= _FAR if row_bytes > _LONG_ROW else 1.0
     values = forest.n_trees * (forest.leaves.v.shape[1] - 1)
     added = _SINGLE_TREE * forest.n_trees + _SINGLE_OUTPUT * forest.n_outputs
     walked = level * tree_paths.levels(forest.bitvectors)
-    return walked + _SINGLE_LINE * lines + added + _VALUE["portable"] * values
+    return walked + _SINGLE_LINE * lines + added + _VALUE_BY_ROW * values
 
 
 def _oblivious(forest: Forest) -> tuple[float, float]:

@@ -48,7 +48,7 @@ STEP = 64
 """Values are searched so many at a time, at least."""
 LANES = permuted_words() or 16
 """Values of a vector."""
-_FEW, _FEW_IN_FLIGHT = range(-FEW, 0), 4
+_FEW_IN_FLIGHT = 4
 _IN_FLIGHT = (
     {3: 8, 4: 8, 5: 8, 6: 8, 7: 4, 8: 4} if LANES == 16 else dict.fromkeys(range(3, LEVELS + 1), 4)
 )
@@ -149,14 +149,15 @@ def _make_search(ties: bool):
 
             end = builder.append_basic_block("end")
             cases = {
-                levels: builder.append_basic_block("search") for levels in (*_FEW, *_IN_FLIGHT)
+                levels: builder.append_basic_block("search")
+                for levels in (*range(-FEW, 0), *_IN_FLIGHT)
             }
             switch = builder.switch(levels, cases[LEVELS])
             for own, block in cases.items():
                 if own < LEVELS:
                     switch.add_case(number(own), block)
                 builder.position_at_end(block)
-                if own in _FEW:
+                if own < 0:
                     ones = [load(builder, table, number(4 * k), F32) for k in range(-own)]
                     pivots = [splat(builder, one, LANES) for one in ones]
                     run(_FEW_IN_FLIGHT, partial(counted, pivots=pivots))

@@ -103,7 +103,7 @@ def levels_of(n_thresholds: int) -> int:
     """Return the levels of a column's search tree, or less than 0 for so few thresholds."""
     if n_thresholds <= FEW:
         return -n_thresholds
-    return max(3, int(np.ceil(np.log2(n_thresholds + 1))))
+    return int(np.ceil(np.log2(n_thresholds + 1)))
 
 
 def tree_slots(levels: int) -> int:

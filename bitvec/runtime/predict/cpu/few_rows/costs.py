@@ -15,7 +15,14 @@ import numpy as np
 from bitvec.core import tree_paths
 from bitvec.core.arrays import unique_integers
 from bitvec.core.forest import Forest
-from bitvec.runtime.predict.cpu.choice import COLD, COMPILED, LONG_CALL, SMALL, Choice
+from bitvec.runtime.predict.cpu.choice import (
+    COLD,
+    COMPILED,
+    LONG_CALL,
+    SMALL,
+    Choice,
+    walked_bytes,
+)
 from bitvec.runtime.predict.cpu.target import Vectors, vectors
 
 _SLOT: Final[dict[Vectors, tuple[float, float, float]]] = {
@@ -40,8 +47,8 @@ _OUTPUT: Final = 7.0
 """An output beyond the first, whose sum becomes a score."""
 _STEP: Final = 2.4
 """A step of a tree that is walked, 16 in flight, down to the deepest leaf."""
-_LAST_CACHE: Final = 4 << 20
-"""Bytes of trees beyond which a step takes three times as long."""
+_LAST_CACHE, _FAR = 4 << 20, 3.0
+"""Bytes of trees beyond which a step takes longer, and the factor."""
 WALKED_FEW, WALKED = 8, 16
 """Trees that a row walks in step where no more are left, and else."""
 _LEVEL: Final = 12.0
@@ -55,7 +62,6 @@ _CALL: Final = 500.0
 _ROWS: Final = {
     "perfect": 70,
     "hybrid": 56,
-    "chain": 96,
     "oblivious": 64,
     "deep": 16 + COLD,
     "single": 16,
@@ -64,6 +70,8 @@ _ROWS: Final = {
 
 Those that read binned columns take 64 rows, of which the states in a chain wait for each other.
 """
+_CHAIN_ROWS: Final[dict[Vectors, int]] = {"avx512": SMALL, "portable": 96, "none": 96}
+"""The same of a chain, by the level of vectors; with AVX-512 its cost is that of a small batch."""
 MOST: Final = 1024
 """Rows at most for which few rows have a way of their own."""
 
@@ -92,7 +100,7 @@ def rank_cycles(n_columns: int, n_cuts: float) -> float:
 
 
 def _far(forest: Forest) -> float:
-    return 3.0 if 4 * forest.dtype.itemsize * forest.n_leaves > _LAST_CACHE else 1.0
+    return _FAR if walked_bytes(forest) > _LAST_CACHE else 1.0
 
 
 def direct_cycles(forest: Forest) -> float:
@@ -129,9 +137,7 @@ def most_rows(cycles: float, small: Choice, large: Choice) -> int:
 
     `small` and `large` run batches of up to and of more than `forest_rows.SMALL_BATCH` rows.
     """
-    at_once = _ROWS.get(small.name, 1)
-    if small.name == "chain" and vectors() == "avx512":  # whose cost is that of a small batch
-        at_once = SMALL
+    at_once = _CHAIN_ROWS[vectors()] if small.name == "chain" else _ROWS.get(small.name, 1)
     cycles += ROW
     call = _CALL if small.name in COMPILED else LONG_CALL
     own = small.own

@@ -212,7 +212,8 @@ def _direct(forest: Forest, reading: int, finite: bool, sums: leaf_vectors.LeafS
     first_right = keys.thresholds(tests.b, tests.relation, dtype)
     last = np.where(right, -first_right, first_right - 1)
     twice = np.flatnonzero((last < -infinity) & (not finite))
-    places = _places(B, right, twice)
+    first_leaf = np.repeat(B.leaf_ptr[:-1], np.diff(B.leaf_ptr))
+    places = _places(B, right, twice, first_leaf)
     column_bits = int(tests.feature.max(initial=1)).bit_length()
     fits = int(places.link.max()).bit_length() + column_bits <= 8 * dtype.itemsize
     form = Form(reading, bool(right.any()) or twice.size > 0 or not fits)
@@ -229,9 +230,8 @@ def _direct(forest: Forest, reading: int, finite: bool, sums: leaf_vectors.LeafS
         turns = right[node] ^ places.second
         nodes["sign"] = np.where(turns & (places.leaf < 0), minus, 0)
     leaf = places.leaf[ends]
-    tree = np.searchsorted(B.leaf_ptr, leaf, "right") - 1
     leaf_at, vector_at = np.zeros((2, node.size), np.int32)
-    leaf_at[ends] = leaf - B.leaf_ptr[tree]
+    leaf_at[ends] = leaf - first_leaf[leaf]
     vector_at[ends] = sums.vector_of(B.n_leaves)[leaf]
     depth = tree_paths.tree_depth(B) + np.bincount(B.tree_of_node[twice], minlength=B.n_trees)
     arrays = (depth, leaf_at, vector_at)
@@ -251,11 +251,11 @@ class _Places(NamedTuple):
     """The first child, or the position itself of a leaf, counted from the tree's first."""
 
 
-def _places(B: Bitvectors, swapped: Array, twice: Array) -> _Places:
+def _places(B: Bitvectors, swapped: Array, twice: Array, first_leaf: Array) -> _Places:
     """Return what stands where, with a second test below each of some nodes.
 
     It takes the place of the node's first child; its own children are that child, and the node's
-    second child once more.
+    second child once more. `first_leaf` is that of each leaf's tree.
     """
     position, leaf_position, child = keyed.positions(B, swapped)
     start, n = 2 * B.leaf_ptr[:-1], 2 * (B.n_leaves + twice.size)
@@ -270,7 +270,7 @@ def _places(B: Bitvectors, swapped: Array, twice: Array) -> _Places:
             held[more + side] = held[first + side]
     node[first], leaf[first], second[first], link[first] = twice, -1, True, more - tree
     ends = np.flatnonzero(leaf >= 0)
-    link[ends] = ends - start[np.searchsorted(B.leaf_ptr, leaf[ends], "right") - 1]
+    link[ends] = ends - 2 * first_leaf[leaf[ends]]
     return _Places(node, leaf, second, link)
 
 
@@ -304,7 +304,7 @@ def walker(form: Form, lanes: int = LANES) -> Any:
 
             def moved(at, lane):
                 node = builder.add(nodes, builder.mul(at, number(node_bytes)))
-                link = load(builder, node, number((2 if is_signed else 1) * word_bytes), link_type)
+                link = load(builder, node, number(node_bytes - link_type.width // 8), link_type)
                 link = link if link_type is I64 else builder.zext(link, I64)
                 column = builder.mul(builder.and_(link, mask), column_step)
                 value = load(builder, rows[lane], column, read)
