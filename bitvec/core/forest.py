@@ -22,7 +22,7 @@ from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Forest:
     """Trees as four arrays: T(x) = v[argmax(B · σ(Sx − b))] for each tree (Eq. 5, Zhang 2021).
 

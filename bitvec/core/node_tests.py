@@ -30,6 +30,7 @@ from bitvec.core.arrays import (
     require_offsets,
     unique_integers,
 )
+from bitvec.core.remembered import remembered
 from bitvec.core.shape_annotations import Bool, Float, Int32, Int64, UInt8, UInt32
 
 
@@ -88,7 +89,7 @@ class Activation(IntEnum):
 WORD_BITS = 32
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class NodeTests:
     """The tests of all nodes of a forest: S by rows, thresholds b, and each node's rules.
 
@@ -220,6 +221,7 @@ class NodeTests:
         return self.b.dtype
 
     @property
+    @remembered
     def is_one_hot(self) -> Bool[Array, " n_nodes"]:
         """True at a node whose z is one column of X itself (axis-aligned)."""
         one_row = np.diff(self.node_ptr) == 1
@@ -244,6 +246,7 @@ class NodeTests:
         return result
 
     @property
+    @remembered
     def feature(self) -> Int32[Array, " n_nodes"]:
         """The column that each axis-aligned node reads, -1 at any other node."""
         one_hot = self.is_one_hot

@@ -17,7 +17,7 @@ from bitvec.core.shape_annotations import Int32, Int64
 from bitvec.errors import InvalidForestError
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Bitvectors:
     """The bitvectors of a forest, one interval triple per node; trees lie one after the other.
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from bitvec.core.arrays import Array
+from bitvec.core.remembered import remembered
 from bitvec.core.shape_annotations import Bool, Int32, Int64
 from bitvec.core.structure import Bitvectors, children
 
 
+@remembered
 def leaf_depth(B: Bitvectors) -> Int32[Array, " n_leaves"]:
     """Return the number of nodes on the path to each leaf: each node adds 1 to [lo, hi), O(n)."""
     offset = B.leaf_ptr[:-1][B.tree_of_node]
@@ -18,12 +20,14 @@ def leaf_depth(B: Bitvectors) -> Int32[Array, " n_leaves"]:
     return np.cumsum(steps)[:-1].astype(np.int32)
 
 
+@remembered
 def tree_depth(B: Bitvectors) -> Int32[Array, " n_trees"]:
     """Return the number of nodes on the longest path of each tree."""
     depth: Array = np.maximum.reduceat(leaf_depth(B), B.leaf_ptr[:-1])
     return depth
 
 
+@remembered
 def node_depth(B: Bitvectors) -> Int32[Array, " n_nodes"]:
     """Return the number of nodes above each node (0 at a root)."""
     left, right = children(B)
@@ -36,6 +40,12 @@ def node_depth(B: Bitvectors) -> Int32[Array, " n_nodes"]:
         level = np.stack([left[level], right[level]], axis=1).ravel()
         level = level[level >= 0]
     return depth
+
+
+def preorder(B: Bitvectors) -> Int64[Array, " n_nodes"]:
+    """Return the nodes of all trees, each before its left subtree and that before its right one."""
+    first = B.leaf_ptr[:-1][B.tree_of_node] + B.lo
+    return np.argsort(first * (int(B.hi.max(initial=0)) + 1) - B.hi)
 
 
 def path(B: Bitvectors, leaf: int) -> list[tuple[int, bool]]:

@@ -14,10 +14,9 @@ from bitvec.core.forest import Forest
 from bitvec.core.shape_annotations import Float, Int32
 from bitvec.errors import InputError
 
-LONG_WALK = 1 << 20
-"""(row, tree) pairs from which packing a forest for compiled kernels may pay."""
-PACKING = 150
-"""Pairs that the engine in torch walks while one node is packed."""
+PACKED, PACKING = 1 << 17, 15
+"""(row, tree) pairs that the engine in torch walks while a forest is packed for compiled kernels,
+and for each of its nodes."""
 
 FewRows = Callable[[Any], Any]
 """From X to a new array, as a method of `Predictor` returns it, or None.
@@ -181,7 +180,7 @@ def for_one_call(forest: Forest, n_rows: int) -> Engine:
     walked before they are packed.
     """
     tests, pairs = forest.tests, n_rows * forest.n_trees
-    packs = tests.column.size > tests.n_nodes or pairs > max(LONG_WALK, PACKING * tests.n_nodes)
+    packs = tests.column.size > tests.n_nodes or pairs > PACKED + PACKING * tests.n_nodes
     return create("auto" if packs else "torch", forest)[0]
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bitvec.core import tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD, Kind, MissingRule, Relation
@@ -156,7 +157,7 @@ def conditions_of(forest: Forest, ranks: Ranks | None, reads: np.dtype) -> Condi
     operand = np.zeros(forest.n_nodes, np.int64)
     operand[own] = place
     B = forest.bitvectors
-    order = np.lexsort((-B.hi, B.lo, B.tree_of_node))
+    order = tree_paths.preorder(B)
     rows = order[wide[order]]  # in preorder, as tables of nodes stand
     operand[rows] = np.arange(rows.size)
     operand[sets] = np.arange(int(sets.sum()))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core import structure
+from bitvec.core import structure, tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.export.c.header import Header
@@ -83,7 +83,7 @@ def add_tables(header: Header, forest: Forest, conditions: Conditions) -> None:
         header.code(_ALONE, **values)
         return
     B = forest.bitvectors
-    order = np.lexsort((-B.hi, B.lo, B.tree_of_node))  # preorder
+    order = tree_paths.preorder(B)
     left = narrow_integers((B.mid - B.lo)[order])
     header.table("left_leaves", left, "leaves on the left of each node; nodes are in preorder")
     shift = int(conditions.column.max()).bit_length()

@@ -115,9 +115,9 @@ def test_hard_scores_have_the_bits_of_the_reference(data):
     X = data.draw(rows(forest))
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patched:
-        for least in (0, 1 << 20):  # either engine
-            patched.setattr(engine, "LONG_WALK", least)
-            patched.setattr(engine, "PACKING", 0 if least == 0 else 150)
+        for packed in (-1, 1 << 20):  # either engine
+            patched.setattr(engine, "PACKED", packed)
+            patched.setattr(engine, "PACKING", 0)
             got = selection.hard_scores(forest, X.astype(forest.dtype))
             assert np.array_equal(got, reference.raw(forest, X), equal_nan=True)
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
+from bitvec.core.remembered import remembered
 from bitvec.runtime.predict.cpu.bins import set_bins
 from bitvec.runtime.predict.cpu.bins.binners import MOST_BINNED, BinnedColumns, Binner
 from bitvec.runtime.predict.cpu.bins.oblique_bins import bin_oblique
@@ -37,6 +38,7 @@ def unsupported_reason(forest: Forest, *, counts: bool = True) -> str | None:
     return None
 
 
+@remembered
 def bin_forest(forest: Forest) -> BinnedColumns:
     """Return the binned columns of a forest whose sets have some."""
     tests = forest.tests

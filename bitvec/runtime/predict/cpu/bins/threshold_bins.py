@@ -131,11 +131,12 @@ def bin_thresholds(forest: Forest, node: Array) -> tuple[Array, Array, int, Thre
     """
     tests, dtype = forest.tests, forest.dtype
     feature = tests.feature[node]
-    kind = tests.kind[node]
-    equal = kind == Kind.EQUAL
+    equal = tests.kind[node] == Kind.EQUAL
     first = keys.thresholds(tests.b[node], tests.relation[node], dtype)
-    equal_first, equal_last = keys.equal_range(tests.b[node], dtype)
-    first = np.where(equal, equal_first, first)
+    beyond = np.zeros_like(first)  # the key after the last that is equal
+    if equal.any():
+        first[equal], last = keys.equal_range(tests.b[node[equal]], dtype)
+        beyond[equal] = last + 1
     ranges = _missing_ranges(forest)
     # A rule that adds no value to NaN is the rule of NaN.
     adds = np.array([bool(ranges[int(each)]) for each in MissingRule])
@@ -153,18 +154,20 @@ def bin_thresholds(forest: Forest, node: Array) -> tuple[Array, Array, int, Thre
     for part in np.split(order, np.flatnonzero(np.diff(feature[order])) + 1):
         if not part.size:
             continue
-        breaks = [first[part], equal_last[part][equal[part]] + 1]
-        if right[part].any() or equal[part].any():
+        is_equal = equal[part]
+        breaks = [first[part], beyond[part][is_equal]]
+        if right[part].any() or is_equal.any():
             breaks.append(np.array([lowest]))  # above NaN, whose bin is then 0 alone
         breaks += [np.array(ranges[value], np.int64) for value in unique_integers(rule[part])]
         key = unique_integers(np.concatenate(breaks)).astype(f"i{dtype.itemsize}")
         bin = np.searchsorted(key, first[part]) + 1
-        last = np.searchsorted(key, equal_last[part] + 1) + 1
+        last = np.zeros_like(bin)
+        last[is_equal] = np.searchsorted(key, beyond[part][is_equal]) + 1
         # A binned column for each combination of: equality or sub-column, missing rule, side of
         # missing values. Where one byte for missing values serves both sides, they share a binned
         # column.
-        code = np.where(equal[part], bin + (key.size + 1) * last, -1 - (bin - 1) // PER_COLUMN)
-        least[part] = np.where(equal[part], 1, (bin - 1) % PER_COLUMN + 1)
+        code = np.where(is_equal, bin + (key.size + 1) * last, -1 - (bin - 1) // PER_COLUMN)
+        least[part] = np.where(is_equal, 1, (bin - 1) % PER_COLUMN + 1)
         byte = _missing_bytes(code, rule[part], least[part], right[part])
         signature = (code * len(MissingRule) + rule[part]) * (PER_COLUMN + 1) + byte
         _, where, which = np.unique(signature, return_index=True, return_inverse=True)
@@ -205,6 +208,8 @@ def _missing_bytes(code: Array, rule: Array, least: Array, right: Array) -> Arra
     that send a missing value right have lesser bytes than the others, one byte serves them all.
     """
     byte = np.where(right, np.where(code >= 0, 1, PER_COLUMN), 0)
+    if not right.any():
+        return byte
     _, group = np.unique(code * len(MissingRule) + rule, return_inverse=True)
     greatest = np.zeros(group.max() + 1, np.int64)
     np.maximum.at(greatest, group[right], least[right])

@@ -18,6 +18,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from bitvec.core import tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.bins.binners import BinnedColumns
@@ -321,7 +322,7 @@ class Chain(BinnedTrees):
         super().__init__(forest, binned, tables)
         most = int(n_leaves.max(initial=1))
         self._wide = most > BYTE_LEAVES
-        preorder = np.lexsort((-B.hi, B.lo, B.tree_of_node))
+        preorder = tree_paths.preorder(B)
         nodes = np.zeros(B.n_nodes, _node_record(self._wide))
         for name, values in (
             ("bin_column", binned.bin_column),

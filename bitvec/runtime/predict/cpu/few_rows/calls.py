@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -125,11 +126,14 @@ class Call:
         Whether it takes X of any strides, and else one that is C-contiguous.
     then : Call, optional
         Answers more rows than this one does.
+    bound : int, optional
+        For more rows than so many, which are too many, `most_of` is not asked.
     """
 
     __slots__ = (
         "_alone",
         "_before",
+        "_bound",
         "_builtin",
         "_dtype",
         "_headers",
@@ -159,9 +163,11 @@ class Call:
         then: Call | None = None,
         *,
         strided: bool = False,
+        bound: int | None = None,
     ) -> None:
         self._make, self._most_of, self._width, self._dtype = prepare, most_of, width, dtype
         self._n_threads, self._run, self._then = n_threads, run, then
+        self._bound = sys.maxsize if bound is None else bound
         self._needs: Literal["ALIGNED", "CARRAY"] = "ALIGNED" if strided else "CARRAY"
         self._most_at_once = self._alone = 0
         self._headers: list[Header] = []
@@ -247,6 +253,8 @@ class Call:
 
     def _prepare(self, dtype: np.dtype, n_rows: int) -> tuple[Run, int, int]:
         # Who asks for many rows alone, or for none, waits for no kernel of few.
+        if n_rows > self._bound:
+            return self._run, 0, 0
         most = self._limits.get(dtype)
         if most is None:
             most = self._limits.setdefault(dtype, self._most_of(dtype) if dtype in FLOATS else 0)
@@ -261,10 +269,14 @@ class Call:
         compiled, address = self._compiled(dtype)
         way = self._ways.setdefault(dtype, (compiled, header.address, most))
         if self._builtin is not None:
-            less = 0 if self._before is None else self._before._limits[dtype]
+            less = 0 if self._before is None else self._before._less(dtype)
             rows = less, min(most, self._alone, int(HELD / cycles))
             add_way(self._builtin, self._turn, dtype, rows, way[1], address)
         return way
+
+    def _less(self, dtype: np.dtype) -> int:
+        """Return the rows that are not the next call's, as far as that is known."""
+        return self._limits.get(dtype, self._bound)
 
     def _compiled(self, dtype: np.dtype) -> tuple[Run, int]:
         """Return the kernel for X of a dtype, without the look for types, and its address."""

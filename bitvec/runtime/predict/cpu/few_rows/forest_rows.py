@@ -132,7 +132,8 @@ class FewRows:
             if is_told and not self._always:
                 more = self._batch_call(answer, chosen, most, finite=finite, then=more)
         kind = answer.width, answer.dtype
-        return Call(prepare, self._most, *kind, self._n_threads, then=more)
+        bound = None if self._may_take_every else costs.MOST
+        return Call(prepare, self._most, *kind, self._n_threads, then=more, bound=bound)
 
     def _batch_call(
         self, answer: Answer, chosen: Choice, most: int, *, finite: bool, then: Call | None
@@ -165,6 +166,12 @@ class FewRows:
         dtype = np.dtype(np.float32)
         most = self._most(dtype)
         return {"layout": self.layout(dtype).name, "most_rows": "all" if most == EVERY else most}
+
+    @property
+    def _may_take_every(self) -> bool:
+        """Whether a layout may be one for any number of rows, which making it would tell."""
+        is_batch = all(choice.name in BATCHES for choice in self._batch)
+        return self._always or is_batch or self._forest.n_trees <= 1
 
     def _most(self, dtype: np.dtype) -> int:
         layout = self.layout(dtype)
