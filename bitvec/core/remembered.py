@@ -1,4 +1,4 @@
-"""What follows from an object that never changes, worked out once."""
+"""Values that follow from an object that never changes, each worked out once."""
 
 from __future__ import annotations
 

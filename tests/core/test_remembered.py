@@ -1,4 +1,4 @@
-"""What follows from an object is worked out once, shared read-only, and goes with the object."""
+"""Values that follow from an object: worked out once, shared read-only, gone with the object."""
 
 import gc
 import weakref

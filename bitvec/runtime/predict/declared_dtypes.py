@@ -53,27 +53,22 @@ def require_dense(inputs: Inputs) -> None:
         )
 
 
-def require_series(series: Any, domain: Domain, name: str) -> None:
-    """Refuse a narwhals series of another dtype than that in which the source computes.
+def require_numbers(values: Array, domain: Domain, name: str) -> None:
+    """Refuse a column of numbers of another dtype than that in which the source computes.
 
     Raises
     ------
     InputError
     """
-    if not series.dtype.is_numeric():
-        return
     where = f"{name} of `X`"
     if domain.dtype == "text":
         raise InputError(
-            f"{where} must hold texts, got {series.dtype}: pass the column as it was trained on."
+            f"{where} must hold texts, got {values.dtype}: pass the column as it was trained on."
         )
-    if domain.dtype == "any":
-        return
-    held = np.asarray(series.to_numpy())
-    if held.dtype.kind == "O":  # a column of whole numbers with nulls
-        return
-    _require(held.dtype, domain.dtype, where)
-    _require_whole(held, where)
+    # Of a column of whole numbers with nulls objects are made.
+    if domain.dtype != "any" and values.dtype.kind != "O":
+        _require(values.dtype, domain.dtype, where)
+        _require_whole(values, where)
 
 
 def require_value(value: Any, domain: Domain, name: str) -> None:

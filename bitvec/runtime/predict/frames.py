@@ -158,6 +158,8 @@ class FrameTable:
         if all(own.reads_numbers for own in self.columns):
             values = values_of(X, self.places)
             if values is not None:
+                for own, column in zip(self.columns, values.T, strict=True):
+                    own.require_numbers(column)
                 with np.errstate(over="ignore", invalid="ignore"):
                     return values if values.dtype in FLOATS else values.astype(self.dtype)
         # One row of the result per column: columns are written at once, and its transpose is

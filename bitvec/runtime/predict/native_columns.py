@@ -18,6 +18,7 @@ from bitvec.runtime.predict.table_columns import FEW, Column, Texts
 
 Columns = Sequence[tuple[int, Column]]
 """Columns, and where each stands in the data frame."""
+_OBJECTS = type(np.dtype(object))
 
 
 def is_arrow(X: Any) -> bool:
@@ -68,15 +69,18 @@ def fill_columns(X: Any, columns: Columns, out: Array) -> set[int]:
 
 
 def _of_pandas(X: Any, columns: Columns, out: Array) -> list[bool]:
-    categories, found = sys.modules["pandas"].Categorical, []
+    pandas, found = sys.modules["pandas"], []
     held = _arrays_of(X, [at for at, _ in columns])
     for values, (_, own), to in zip(held, columns, out, strict=True):
-        is_filled = False
-        if isinstance(values, np.ndarray):
-            if is_filled := values.dtype.kind in "iuf" and own.reads_numbers:
-                to[...] = values
-        elif isinstance(values, categories) and own.reads_texts:
+        is_plain, is_filled = isinstance(values, np.ndarray), False
+        if is_plain and values.dtype.kind in "iuf" and own.reads_numbers:
+            to[...], is_filled = own.require_numbers(values), True
+        elif is_plain and values.dtype.kind == "b" and own.reads_numbers and own.domain is None:
+            to[...], is_filled = values, True
+        elif isinstance(values, pandas.Categorical) and own.reads_texts:
             is_filled = own.fill_codes(values.codes, _texts_of_index(values.categories), to)
+        elif len(values) <= FEW and isinstance(values.dtype, (pandas.StringDtype, _OBJECTS)):
+            to[...], is_filled = own.from_values(values.tolist(), null_is_nan=True), True
         found.append(is_filled)
     return found
 
@@ -137,7 +141,7 @@ def _by_chunks(read: Callable[..., bool], chunks: list[Any], own: Column, to: Ar
 
 
 def _fill_numbers(chunk: Any, own: Column, to: Array) -> bool:
-    to[...] = np.from_dlpack(chunk)
+    to[...] = own.require_numbers(np.from_dlpack(chunk))
     return True
 
 
@@ -162,7 +166,7 @@ def _of_polars(X: Any, columns: Columns, out: Array) -> list[bool]:
             if (dtype.is_float() or dtype.is_integer()) and not series.null_count():
                 values = series.to_numpy()
                 if values.dtype.kind in "iuf":
-                    out[row], found[row] = values, True
+                    out[row], found[row] = own.require_numbers(values), True
         elif own.reads_texts and isinstance(dtype, kinds):
             if len(series) <= FEW:
                 found[row] = own.fill_texts(series.to_list(), out[row])

@@ -18,7 +18,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.inputs import Domain, Inputs
 from bitvec.errors import InputError
 from bitvec.runtime.predict.code_books import CodeBook, Hashes, WholeNumbers, book_of
-from bitvec.runtime.predict.declared_dtypes import require_series, require_value
+from bitvec.runtime.predict.declared_dtypes import require_numbers, require_value
 from bitvec.runtime.predict.distinct_values import distinct
 
 FEW = 16
@@ -64,16 +64,23 @@ class Column:
     @property
     def reads_numbers(self) -> bool:
         """Return whether numbers are read as they are."""
-        return self.book is None and self.domain is None
+        return self.book is None
 
     @property
     def reads_texts(self) -> bool:
         """Return whether the code of a text is its place among the book's texts."""
-        return type(self.book) is CodeBook and self.book.is_plain and self.domain is None
+        has_null = self.domain is None or (self.domain.dtype, self.domain.null) == ("text", "any")
+        return type(self.book) is CodeBook and self.book.is_plain and has_null
 
     def texts(self) -> list[str]:
         """Return the texts of the book, in the order of their codes; others are left out."""
         return [label for label in getattr(self.book, "labels", ()) if isinstance(label, str)]
+
+    def require_numbers(self, values: Array) -> Array:
+        """Return numbers of a column, of a dtype that its domain takes."""
+        if self.domain is not None:
+            require_numbers(values, self.domain, self.name)
+        return values
 
     def fill_codes(self, place: Array, texts: Texts, out: Array) -> bool:
         """Fill `out` with the codes of cells by the place of their text, -1 where it is null.
@@ -116,8 +123,8 @@ class Column:
         """Return a narwhals series as numbers."""
         import narwhals
 
-        if self.domain is not None:
-            require_series(series, self.domain, self.name)
+        if self.domain is not None and series.dtype.is_numeric():
+            require_numbers(np.asarray(series.to_numpy()), self.domain, self.name)
         has_decimals = isinstance(self.book, CodeBook | Hashes) and self.book.decimals
         if series.dtype.is_numeric() and series.dtype != narwhals.Decimal and not has_decimals:
             if self.book is not None:

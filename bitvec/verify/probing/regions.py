@@ -70,7 +70,7 @@ class ColumnDomain(NamedTuple):
 def plan(forest: Forest, *, missing: bool = True, infinite: bool = True) -> Plan:
     """Read the tests of a forest; `missing` and `infinite` say what rows may hold."""
     tests, B = forest.tests, forest.bitvectors
-    feature = tests.feature
+    feature = tests.feature.copy()
     plain_rule = tests.missing_rules(forest.inputs.missing_sentinel) == MissingRule.NAN
     ordered = (tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL)
     is_split = (feature >= 0) & ordered & plain_rule

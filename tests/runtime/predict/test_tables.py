@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from strategies import examples
 
 from bitvec.core.city_hash import category_hash
-from bitvec.core.inputs import Inputs
+from bitvec.core.inputs import Domain, Inputs
 from bitvec.errors import InputError, InvalidForestError
 from bitvec.runtime.predict.code_books import CodeBook
 from bitvec.runtime.predict.frames import FrameTable, as_frame
 from bitvec.runtime.predict.native_columns import fill_columns, rows_of
-from bitvec.runtime.predict.table_columns import Column, columns
+from bitvec.runtime.predict.table_columns import FEW, Column, columns
 from bitvec.runtime.predict.tables import open_table, rows
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -263,9 +263,12 @@ def _of_all_kinds(n_rows: int, *, nulls: bool) -> dict[str, list[object]]:
 @pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize("nulls", [False, True])
 @pytest.mark.parametrize("n_rows", [1, 15, 400])
-def test_texts_and_categories_are_read_as_narwhals_reads_them(frame, nulls, n_rows):
+@pytest.mark.parametrize("has_domains", [False, True])
+def test_texts_and_categories_are_read_as_narwhals_reads_them(frame, nulls, n_rows, has_domains):
     book = ("e", "b", 7, "a", "d", "c", "never")
+    kinds = [Domain(dtype) for dtype in ("any", "text", "any", "any", "text")]
     inputs = Inputs(5, ("b", "k", "i", "f", "c"), (None, book, None, None, book))
+    inputs = replace(inputs, domains=tuple(kinds) if has_domains else None)
     plain = frame(_of_all_kinds(n_rows, nulls=nulls))
     categories = {
         pandas_frame: lambda X: [X.astype({"c": "category"}), X.astype({"k": "category"})[::-1]],
@@ -287,7 +290,8 @@ def test_texts_and_categories_are_read_as_narwhals_reads_them(frame, nulls, n_ro
                 columns = [*zip(table.places, table.columns, strict=True)]
                 some = rows_of(X, part)
                 filled = fill_columns(some, columns, np.empty((5, len(some)), dtype))
-                assert filled >= {2, 3} if frame is pandas_frame else filled == {1, 2, 3, 4}
+                told = {1, 2, 3, 4} if frame is not pandas_frame or n_rows < FEW else {2, 3}
+                assert filled >= told
             table.finish()
             slow.finish()
 

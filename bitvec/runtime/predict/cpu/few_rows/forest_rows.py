@@ -169,7 +169,7 @@ class FewRows:
 
     @property
     def _may_take_every(self) -> bool:
-        """Whether a layout may be one for any number of rows, which making it would tell."""
+        """Return whether a layout may be one for any number of rows, which making it would tell."""
         is_batch = all(choice.name in BATCHES for choice in self._batch)
         return self._always or is_batch or self._forest.n_trees <= 1
 
