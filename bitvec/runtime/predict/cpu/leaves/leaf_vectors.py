@@ -11,6 +11,7 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Output
+from bitvec.core.remembered import remembered
 from bitvec.core.shape_annotations import Float, Int32, Int64, UInt32
 from bitvec.runtime.predict.cpu.compiling import inner
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
@@ -64,6 +65,7 @@ class LeafSums:
         return self.id_of.nbytes + sum(array.nbytes for array in self.arrays)
 
 
+@remembered
 def pack(forest: Forest) -> LeafSums:
     """Return what each leaf of a forest adds; of leaves linear in x, their constant vectors."""
     output, leaves = forest.output, forest.leaves
@@ -105,15 +107,13 @@ def _distinct(v: Array, output: Array | None) -> tuple[Array, Array]:
     By a hash of each vector: sorting whole vectors takes a minute for a large forest. Two vectors
     of one hash are told apart by leaving all as they are.
     """
-    words = v.view(f"u{v.itemsize}").astype(np.uint64)
-    if output is not None:
-        words = np.concatenate([words, output[:, None].astype(np.uint64)], axis=1)
+    columns = [*v.view(f"u{v.itemsize}").T, *([] if output is None else [output])]
     hashes = np.zeros(len(v), np.uint64)
-    for column in words.T:
-        hashes = (hashes ^ column) * np.uint64(0x9E3779B97F4A7C15)
+    for column in columns:
+        hashes = (hashes ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
         hashes ^= hashes >> np.uint64(29)
     _, first, id_of = np.unique(hashes, return_index=True, return_inverse=True)
-    if not np.array_equal(words[first][id_of], words):
+    if not all(np.array_equal(column[first][id_of], column) for column in columns):
         first = id_of = np.arange(len(v))
     return first, id_of
 

@@ -210,7 +210,7 @@ def positions(B: structure.Bitvectors, swapped: Array | None = None) -> tuple[Ar
     """
     tree, node_ptr = B.tree_of_node, B.node_ptr
     sides = structure.children(B)
-    order = np.lexsort(_visits(B, sides))
+    order = _order(B, sides)
     rank = np.empty(B.n_nodes, np.int64)
     rank[order] = np.arange(B.n_nodes)
     child = 2 + 2 * (rank - node_ptr[:-1][tree])
@@ -228,16 +228,17 @@ def positions(B: structure.Bitvectors, swapped: Array | None = None) -> tuple[Ar
     return position, leaf_position, child
 
 
-def _visits(B: structure.Bitvectors, sides: tuple[Array, Array]) -> tuple[Array, ...]:
-    """Return sort keys, the last first: the upper levels by level, the rest in preorder."""
+def _order(B: structure.Bitvectors, sides: tuple[Array, Array]) -> Array:
+    """Return the nodes tree by tree: the upper levels by level, then the rest in preorder."""
     is_hot = np.zeros(B.n_nodes, bool)
     level = B.node_ptr[:-1][np.diff(B.leaf_ptr) > 1]
     for _ in range(HOT):
         is_hot[level] = True
         level = np.concatenate([side[level] for side in sides])
         level = level[level >= 0]
-    first = np.where(is_hot, np.arange(B.n_nodes), B.lo)
-    return np.where(is_hot, 0, -B.hi), first, ~is_hot, B.tree_of_node
+    place, every = np.empty(B.n_nodes, np.int64), np.arange(B.n_nodes)
+    place[tree_paths.preorder(B)] = every
+    return np.argsort((2 * B.tree_of_node + ~is_hot) * B.n_nodes + np.where(is_hot, every, place))
 
 
 def _shared(forest: Forest, nodes: Array) -> Array:
