@@ -94,6 +94,55 @@ def test_sums_are_the_references_on_one_thread_and_near_them_on_four(
         assert np.array_equal(four.exit_leaves(X[:rows]), one.exit_leaves(X[:rows]))
 
 
+def _of_few_codes(rng: np.random.Generator, kind: Kind, width: int, named: bool) -> Forest:
+    """Trees of one or two columns of codes: chains of tests, leaves of few values."""
+    n_trees, n_leaves = 4, 8
+    left, right = [], []
+    for tree in range(n_trees):
+        parts = [~(tree * n_leaves + leaf) for leaf in range(n_leaves)]
+        while len(parts) > 1:  # joins two neighbours, mostly the last ones
+            at = len(parts) - 2 if rng.random() < 0.7 else int(rng.integers(len(parts) - 1))
+            left.append(parts[at])
+            right.append(parts[at + 1])
+            parts[at : at + 2] = [len(left) - 1]
+        if rng.random() < 0.5:  # the chain runs along the other branch
+            own = slice(len(left) - n_leaves + 1, len(left))
+            left[own], right[own] = right[own], left[own]
+    roots = np.arange(1, n_trees + 1) * (n_leaves - 1) - 1
+    B = structure.arrange(np.array(left), np.array(right), roots)[0]
+    n = B.n_nodes
+    codes = [rng.permutation(10)[: rng.integers(1, 4)] for _ in range(n)]
+    is_set = kind == Kind.SET
+    ptr, words = set_bits([np.sort(each) if is_set else np.zeros(0, np.int64) for each in codes])
+    tests = axis_aligned(
+        rng.integers(0, 2, n) * (rng.random() < 0.5),
+        np.zeros(n, np.float32) if is_set else rng.integers(0, 6, n).astype(np.float32),
+        kind=kind,
+        missing_right=rng.random(n) < 0.5,
+        other_right=is_set & (rng.random(n) < 0.3),
+        set_ptr=ptr,
+        set_words=words,
+    )
+    v = rng.integers(0, 2, (B.n_leaves, width)).astype(np.float32)
+    output = np.repeat(np.arange(n_trees) % 2, n_leaves).astype(np.int32) if named else None
+    base = np.arange(1, 3 if named else width + 1, dtype=np.float32)
+    scores = Output(base.size, np.dtype(np.float32), base_score=base, base_first=True)
+    return Forest(tests, B, Leaves(v, output), scores, Inputs(2))
+
+
+@pytest.mark.parametrize(("width", "named"), [(1, False), (1, True), (3, False)])
+@pytest.mark.parametrize(("kind", "version"), [(Kind.EQUAL, 3), (Kind.EQUAL, 5), (Kind.SET, 5)])
+def test_chains_of_equal_leaves_are_not_taken_for_one_test(kind, version, width, named):
+    codes = np.array([*range(10), np.nan, 2.5, -1, 40], np.float32)
+    X = np.stack(np.meshgrid(codes, codes), axis=-1).reshape(-1, 2)
+    for seed in range(30):
+        forest = _of_few_codes(np.random.default_rng(seed), kind, width, named)
+        expected = reference.raw(forest, X)
+        for leaves in (False, True):
+            got = OnnxEngine(to_onnx(forest, version=version, leaves=leaves)).raw(X)
+            assert np.array_equal(got, expected)
+
+
 @pytest.mark.parametrize("rule", list(CodeRule))
 @pytest.mark.parametrize("other_right", [False, True])
 @pytest.mark.parametrize("codes", [[], [0], [31, 32], list(range(64)), [5, 2000]])

@@ -31,7 +31,7 @@ def treated_columns(graph: Graph, forest: Forest, X: str, nodes: Branches) -> tu
     is_set = tests.kind == Kind.SET
     reading = np.where(is_set, 1 + tests.code_rule.astype(np.int64), _AS_IT_IS)
     feature = nodes.feature.copy()
-    wanted = np.stack([rule, reading, feature, nodes.nan_is_code_0], axis=1)
+    wanted = np.stack([rule, reading, feature, nodes.nan_is_code_0, nodes.turn], axis=1)
     copied = (rule != MissingRule.NAN) | is_set
     copies, which = np.unique(wanted[copied], axis=0, return_inverse=True)
     feature[copied] = forest.n_features + which.ravel()
