@@ -14,7 +14,7 @@ Label = str | int | float | bool
 
 COLUMN_LISTS: Final = ("hashed", "whole_numbers", "decimals", "category_hashes")
 """Fields of `Inputs` that list columns."""
-DOMAIN_DTYPES: Final = ("float64", "float32", "any", "text")
+DOMAIN_DTYPES: Final = ("float64", "float32", "any", "text", "dropped")
 NULLS: Final = ("any", "nan", "none")
 """The missing text among NaN and None: either, or one that the source tells from the other."""
 
@@ -43,10 +43,11 @@ class Domain:
 
     Parameters
     ----------
-    dtype : "float64", "float32", "any" or "text"
+    dtype : "float64", "float32", "any", "text" or "dropped"
         Of the column that the source is handed. float64 stands for whole numbers and truth values
         too; of "any", numbers are cast to the forest's dtype, as the source's rows are; a text has
-        a code, its place in the code book.
+        a code, its place in the code book; a dropped column is not read, may be absent from a data
+        frame, and counts as 0.
     intervals : tuple of (float, float)
         Closed, rising and apart; of codes where there is a code book, NaN aside.
     missing : bool
@@ -189,7 +190,7 @@ class Inputs:
                 f"{column}.",
             )
 
-        dtypes = {domain.dtype for domain in self.domains or ()} - {"text"}
+        dtypes = {domain.dtype for domain in self.domains or ()} - {"text", "dropped"}
         require(len(dtypes) < 2, "`domains` must have one dtype of numbers, got two.")
         for column, domain in enumerate(self.domains or ()):
             require(
@@ -202,8 +203,13 @@ class Inputs:
         """The dtype that rows must have, None if they may have any."""
         if self.domains is None:
             return None
-        found = next((d.dtype for d in self.domains if d.dtype != "text"), "float64")
+        others = ("text", "dropped")
+        found = next((d.dtype for d in self.domains if d.dtype not in others), "float64")
         return None if found == "any" else found
+
+    def is_dropped(self, column: int) -> bool:
+        """Return whether the source drops a column."""
+        return self.domains is not None and self.domains[column].dtype == "dropped"
 
     def takes(self, X: Float[Array, "batch n_features"]) -> Bool[Array, " batch"]:
         """Return the rows that hold nothing outside the domains."""

@@ -18,7 +18,7 @@ from bitvec.converters.lightgbm.read import convert, forest_of
 from bitvec.converters.lightgbm.write import to_lightgbm
 from bitvec.core import reference, transforms
 from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule
-from bitvec.errors import FileFormatError, MissingLibraryError, UnsupportedModelError
+from bitvec.errors import FileFormatError, InputError, MissingLibraryError, UnsupportedModelError
 
 lgb = pytest.importorskip("lightgbm")
 pytest.importorskip("sklearn")
@@ -369,3 +369,20 @@ def test_a_file_needs_no_lightgbm(tmp_path: Path, monkeypatch):
     assert bitvec.convert(path).n_trees == 5
     with pytest.raises(MissingLibraryError):
         oracle_of(path)
+
+
+def test_a_frame_whose_names_hold_blanks_is_read_as_lightgbm_names_it():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(rng.normal(size=(60, 2)), columns=["sepal length", "petal width (cm)"])
+    data = lgb.Dataset(frame, frame["sepal length"] > 0)
+    model = lgb.train({"verbose": -1, "min_data_in_leaf": 5}, data, 2)
+    predictor = bitvec.compile(bitvec.convert(model))
+    expected = model.predict(frame)
+    assert np.array_equal(predictor.predict(frame), expected)
+    assert np.array_equal(predictor.predict(frame[frame.columns[::-1]]), expected)
+    both = frame.assign(sepal_length=frame["sepal length"], **{"sepal length": 0.0})
+    with pytest.warns(UserWarning, match="'sepal length'"):
+        assert np.array_equal(predictor.predict(both), expected)
+    with pytest.raises(InputError, match="none named 'sepal_length'"):
+        predictor.predict(frame.rename(columns={"sepal length": "length"}))

@@ -6,6 +6,7 @@ known and on what is missing; raw scores are equal bit for bit, and so are label
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,12 @@ import pytest
 for library in ("lightgbm", "pandas", "sklearn", "xgboost"):
     pytest.importorskip(library)
 
+import pandas  # noqa: E402
+from sklearn.compose import make_column_transformer  # noqa: E402
+from sklearn.ensemble import GradientBoostingRegressor  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import StandardScaler  # noqa: E402
+from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 import bitvec  # noqa: E402
 from bitvec.converters.pipelines import fold  # noqa: E402
@@ -181,3 +187,50 @@ def test_one_row_is_answered_and_refused_as_many_are(dtype: str) -> None:
         for verb in ("predict", "predict_proba", "raw"):
             with pytest.raises(InputError):
                 getattr(predictor, verb)(row)
+
+
+def _dropping() -> tuple[Any, Any]:
+    """A pipeline that drops a column of texts and one of times, and its rows."""
+    table, y = frame()
+    table = table[[name for name in table if table[name].dtype.kind == "f"][:2]].copy()
+    table.insert(1, "note", [f"row {at}" for at in range(len(table))])
+    table["day"] = np.datetime64("2020-01-01") + np.arange(len(table))
+    kept = [at for at, name in enumerate(table) if name not in ("note", "day")]
+    steps = make_column_transformer((StandardScaler(), kept))
+    return make_pipeline(steps, DecisionTreeClassifier(random_state=0)).fit(table, y), table
+
+
+def test_columns_that_a_pipeline_drops_hold_anything_and_need_not_be_there(tmp_path: Path) -> None:
+    pipeline, table = _dropping()
+    bitvec.save(bitvec.convert(pipeline), path := tmp_path / "forest.safetensors")
+    expected, forest = pipeline.predict(table), bitvec.load(path)
+    predictor = bitvec.compile(forest)
+    without = table.drop(columns=["note", "day"])
+    mixed = pandas.DataFrame({name: table[name] for name in reversed([*table])})
+    for rows in (table, table[:3], without, without[:3], mixed, table.astype(object)):
+        assert np.array_equal(predictor.predict(rows), expected[: len(rows)])
+    for rows in (table.drop(columns="day").to_numpy(object), table.to_numpy(object)[:3, :3]):
+        padded = np.column_stack([rows, np.full(len(rows), "any")])
+        assert np.array_equal(predictor.predict(padded), expected[: len(rows)])
+    for library in ("polars", "pyarrow"):
+        made = pytest.importorskip(library)
+        held = made.from_pandas(table) if library == "polars" else made.Table.from_pandas(table)
+        assert np.array_equal(predictor.predict(held), expected)
+    assert bitvec.certify(forest, pipeline, table, progress=False).passed
+    with pytest.raises(InputError, match="none named"):
+        predictor.predict(table.drop(columns=without.columns[0]))
+
+
+@pytest.mark.parametrize("options", [{"version": 3}, {"input_dtype": "float32"}, {}])
+def test_files_of_a_folded_pipeline_are_certified_in_the_dtype_that_they_read(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    pytest.importorskip("onnxruntime")
+    X, y = numbers("float64")
+    model = make_pipeline(StandardScaler(), GradientBoostingRegressor(n_estimators=3))
+    forest = bitvec.convert(model.fit(np.nan_to_num(X), y))
+    path = bitvec.export(forest, tmp_path / "forest.onnx", **options)
+    assert bitvec.certify(forest, path, progress=False, allow_values_only=True).passed
+    if not options:
+        path = bitvec.export(forest, tmp_path / "forest.skops")
+        assert bitvec.certify(forest, path, progress=False).grade == "proved"

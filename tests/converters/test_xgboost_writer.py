@@ -425,3 +425,15 @@ def test_forests_that_average_in_float64_are_refused_with_every_reason() -> None
     )
     with pytest.raises(UnsupportedModelError, match=r"summed in float32.*a sum of trees"):
         to_document(forest)
+
+
+@pytest.mark.parametrize("suffix", ["json", "ubj"])
+def test_what_a_ranking_knows_of_positions_survives_writing(suffix: str, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    data = xgb.DMatrix(X, X[:, 0] > 0, qid=np.repeat(np.arange(10), 20))
+    options = {"objective": "rank:ndcg", "lambdarank_unbiased": True, "nthread": 1}
+    model = xgb.train(options, data, 3)
+    again = xgb.Booster(model_file=save(convert(model), tmp_path / f"model.{suffix}"))
+    assert np.array_equal(again.predict(data), model.predict(data))
+    more = [xgb.train(options, data, 2, xgb_model=one).predict(data) for one in (model, again)]
+    assert np.array_equal(*more)

@@ -200,7 +200,7 @@ def _trees_alone(message: Any, node: Any, before: list[Any], prepared: Prepared)
 def _any_dtype(inputs: Inputs) -> Inputs:
     """Return the columns without a dtype that rows must have: they are cast before the graph."""
     domains = tuple(
-        domain if domain.dtype == "text" else replace(domain, dtype="any")
+        domain if domain.dtype in ("text", "dropped") else replace(domain, dtype="any")
         for domain in inputs.domains or ()
     )
     plain = all(domain.is_everything and domain.dtype == "any" for domain in domains)

@@ -46,6 +46,8 @@ class RawColumn:
         Which of `texts` every step takes.
     null : "any", "nan" or "none"
         The missing text, as of `Domain`.
+    is_dropped : bool
+        Whether no step takes it.
     """
 
     place: int
@@ -54,6 +56,7 @@ class RawColumn:
     book: tuple[str, ...] | None = None
     taken: Array | None = None
     null: str = "any"
+    is_dropped: bool = False
 
     @property
     def texts(self) -> Array:
@@ -65,6 +68,8 @@ class RawColumn:
 
     def stated(self) -> Domain:
         """Return the domain as a forest states it."""
+        if self.is_dropped:
+            return Domain("dropped")
         if self.book is None:
             ends = [
                 tuple(floats(np.array(interval), self.dtype).tolist())
@@ -97,7 +102,7 @@ def raw_columns(
         for column in own:
             if (taken := _domain(column)) != domain:
                 domain = intersection(domain, taken)
-        columns.append(RawColumn(place, dtype, domain))
+        columns.append(RawColumn(place, dtype, domain, is_dropped=not own))
     return columns
 
 

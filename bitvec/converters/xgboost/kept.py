@@ -151,7 +151,12 @@ def objective(forest: Forest, name: str) -> Document:
         for member, value in own.items()
         if isinstance(value, dict)
     }
-    return {"name": name} | parameters
+    biases = {  # of ranking, by position
+        member: np.array(value, np.float32)
+        for member, value in own.items()
+        if isinstance(value, list | np.ndarray)
+    }
+    return {"name": name} | parameters | biases
 
 
 def categories(forest: Forest) -> Document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -81,7 +82,8 @@ class NamedColumns(NamedTuple):
     Parameters
     ----------
     places : sequence of int
-        Where each of the forest's columns stands: by name, where it has names.
+        Where each of the forest's columns stands: by name, where it has names. One that the source
+        drops need not be there.
     names : list of str
         What messages call them.
     extra : list of str
@@ -117,8 +119,8 @@ def _find(labels: tuple[Any, ...], of: Same) -> NamedColumns:
     places: Sequence[int] = range(len(names))
     extra: list[str] = []
     if wanted is not None:
-        places, extra = _by_name(names, wanted)
-    return NamedColumns(places, [f"column {names[place]!r}" for place in places], extra)
+        places, extra = _by_name(names, of.inputs)
+    return NamedColumns(places, [f"column {name!r}" for name in wanted or names], extra)
 
 
 _found_before = lru_cache(maxsize=KEPT)(_find)
@@ -167,25 +169,35 @@ class FrameTable:
         result = np.empty((len(self.places), len(X)), self.dtype)
         held: list[Any] = []
         with np.errstate(over="ignore", invalid="ignore"):
-            filled = fill_columns(X, [*zip(self.places, self.columns, strict=True)], result)
-            for row, own in enumerate(self.columns):
-                if row not in filled:
+            read = []
+            for at, own, to in zip(self.places, self.columns, result, strict=True):
+                if own.is_dropped:
+                    to[...] = 0
+                else:
+                    read.append((at, own, to))
+            filled = fill_columns(X, [(at, own) for at, own, _ in read], [to for *_, to in read])
+            for number, (at, own, to) in enumerate(read):
+                if number not in filled:
                     # By position: a label such as NaN cannot be looked up.
                     held = held or [*as_frame(X).iter_columns()]
-                    result[row] = own.from_series(held[self.places[row]])
+                    to[...] = own.from_series(held[at])
         return result.T
 
     def memory(self) -> Iterator[Array]:
         """Yield the arrays of columns of numbers, views where NumPy can have them."""
         if is_arrow(self.X):
-            for at in self.places:
+            for at in self._read_places():
                 yield from numbers_of(self.X.column(at))
             return
         frame = as_frame(self.X)
-        for at in self.places:
+        for at in self._read_places():
             series = frame[:, at]
             if series.dtype.is_numeric():
                 yield np.asarray(series.to_numpy())
+
+    def _read_places(self) -> list[int]:
+        own = zip(self.places, self.columns, strict=True)
+        return [at for at, column in own if not column.is_dropped]
 
     def finish(self) -> None:
         """Warn of categories that were not known."""
@@ -198,15 +210,23 @@ def _name(label: Any) -> str:
     return " ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
-def _by_name(names: list[str], wanted: tuple[str, ...]) -> tuple[Sequence[int], list[str]]:
-    """Return where the wanted columns stand, and those that are not wanted."""
+def _by_name(names: list[str], inputs: Inputs) -> tuple[list[int], list[str]]:
+    """Return where the forest's columns stand, -1 for one that need not, and what else is there."""
     require_distinct(names)
+    wanted = inputs.feature_names or ()
     place = {name: at for at, name in enumerate(names)}
-    missing = [name for name in wanted if name not in place]
+    if not place.keys() >= {*wanted}:  # LightGBM writes blanks so
+        joined = [re.sub(r"\s", "_", name) for name in names]
+        once = {name: at for at, name in enumerate(joined) if joined.count(name) == 1}
+        place = once | place
+    missing = [
+        name for at, name in enumerate(wanted) if name not in place and not inputs.is_dropped(at)
+    ]
     if missing:
         raise InputError(
             f"`X` must have the forest's {len(wanted)} columns, got none named "
             f"{listed(missing)}: add or rename them, or pass an array in the training order."
         )
-    needed = set(wanted)
-    return [place[name] for name in wanted], [name for name in names if name not in needed]
+    places = [place.get(name, -1) for name in wanted]
+    used = set(places)
+    return places, [name for at, name in enumerate(names) if at not in used]

@@ -60,15 +60,15 @@ def values_of(X: Any, places: Sequence[int]) -> Array | None:
     return values if [*places] == [*range(len(places))] else values[:, places]
 
 
-def fill_columns(X: Any, columns: Columns, out: Array) -> set[int]:
-    """Fill the rows of `out` (n_columns, batch) with columns of X; return which are filled."""
+def fill_columns(X: Any, columns: Columns, out: Sequence[Array]) -> set[int]:
+    """Fill an array for each of the columns of X; return which are filled."""
     if labels_of(X) is None:
         return set()
     read = _of_pandas if hasattr(X, "iloc") else _of_arrow if is_arrow(X) else _of_polars
     return {row for row, is_filled in enumerate(read(X, columns, out)) if is_filled}
 
 
-def _of_pandas(X: Any, columns: Columns, out: Array) -> list[bool]:
+def _of_pandas(X: Any, columns: Columns, out: Sequence[Array]) -> list[bool]:
     pandas, found = sys.modules["pandas"], []
     held = _arrays_of(X, [at for at, _ in columns])
     for values, (_, own), to in zip(held, columns, out, strict=True):
@@ -104,7 +104,7 @@ def _arrays_of(X: Any, places: Sequence[int]) -> list[Any]:
     return [s.to_numpy() if isinstance(s.dtype, np.dtype) else s.array for s in held]
 
 
-def _of_arrow(X: Any, columns: Columns, out: Array) -> list[bool]:
+def _of_arrow(X: Any, columns: Columns, out: Sequence[Array]) -> list[bool]:
     types = sys.modules["pyarrow"].types
     found = []
     for (at, own), to in zip(columns, out, strict=True):
@@ -155,7 +155,7 @@ def _fill_codes(chunk: Any, own: Column, to: Array) -> bool:
     return own.fill_codes(np.from_dlpack(index), texts, to)
 
 
-def _of_polars(X: Any, columns: Columns, out: Array) -> list[bool]:
+def _of_polars(X: Any, columns: Columns, out: Sequence[Array]) -> list[bool]:
     polars, held = sys.modules["polars"], X.get_columns()
     kinds = polars.String, polars.Categorical, polars.Enum
     found, asked = [False] * len(columns), []
@@ -166,7 +166,7 @@ def _of_polars(X: Any, columns: Columns, out: Array) -> list[bool]:
             if (dtype.is_float() or dtype.is_integer()) and not series.null_count():
                 values = series.to_numpy()
                 if values.dtype.kind in "iuf":
-                    out[row], found[row] = own.require_numbers(values), True
+                    out[row][...], found[row] = own.require_numbers(values), True
         elif own.reads_texts and isinstance(dtype, kinds):
             if len(series) <= FEW:
                 found[row] = own.fill_texts(series.to_list(), out[row])

@@ -62,9 +62,14 @@ class Column:
     unseen: Any = field(default=None, init=False)
 
     @property
+    def is_dropped(self) -> bool:
+        """Return whether nothing of it is read."""
+        return self.domain is not None and self.domain.dtype == "dropped"
+
+    @property
     def reads_numbers(self) -> bool:
         """Return whether numbers are read as they are."""
-        return self.book is None
+        return self.book is None and not self.is_dropped
 
     @property
     def reads_texts(self) -> bool:
@@ -176,6 +181,8 @@ class Column:
     ) -> Array:
         """Return Python values as float64: numbers as they are, the others by code."""
         book = self.book
+        if self.is_dropped:
+            return np.zeros(len(values))
         null_is_nan |= book is not None
         is_ambiguous = book is not None and book.is_ambiguous
         has_decimals = isinstance(book, CodeBook | Hashes) and book.decimals
