@@ -207,6 +207,17 @@ class Inputs:
         found = next((d.dtype for d in self.domains if d.dtype not in others), "float64")
         return None if found == "any" else found
 
+    @property
+    def reads_numbers_alone(self) -> bool:
+        """Return whether no column holds categories, or says what it may hold."""
+        kinds = self.domains, self.categories, self.category_hashes, self.whole_numbers
+        return not any(kinds)
+
+    @property
+    def has_truths(self) -> bool:
+        """Return whether a category is a truth value, which an array of numbers loses."""
+        return any(type(label) is bool for book in self.categories or () for label in book or ())
+
     def is_dropped(self, column: int) -> bool:
         """Return whether the source drops a column."""
         return self.domains is not None and self.domains[column].dtype == "dropped"

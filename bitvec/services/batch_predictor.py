@@ -15,7 +15,7 @@ from bitvec import api
 from bitvec.core.arrays import Array
 from bitvec.core.composition import Converted
 from bitvec.errors import BitvecError, InputError, needs
-from bitvec.runtime.predict.frames import as_frame, require_distinct
+from bitvec.runtime.predict.frames import as_frame, by_name, require_distinct
 from bitvec.runtime.predict.native_columns import is_arrow
 from bitvec.services import row_files
 from bitvec.services.answer_columns import (
@@ -239,8 +239,8 @@ class BatchPredictor:
             apart = {*self.keep, *self.drop}
             read = [name for name in names if name not in apart]
         else:
-            held = {*names}
-            read = [name for name in wanted if name in held]
+            places, _ = by_name([*names], self.model.inputs)
+            read = [names[at] for at in places if at >= 0]
             if self._key not in _warned:  # of further columns, by what reads the first batch
                 _warned.add(self._key)
                 apart = {*self.keep, *self.drop} - set(wanted)

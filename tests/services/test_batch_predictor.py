@@ -5,12 +5,14 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import bitvec
 from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
 from bitvec.services.answer_columns import OUTPUTS
 
@@ -192,3 +194,21 @@ def test_wrong_batches_and_options_are_refused(model, tmp_path):
     assert dropped(table)["prediction"].to_list() == [10.0]
     with pytest.raises(FileNotFoundError):
         bitvec.BatchPredictor(tmp_path / "none.ubj")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_a_batch_whose_names_hold_blanks_is_read_as_lightgbm_names_it(kind, tmp_path):
+    forest = Forest.from_matrices([[0, 1]], [0.5], [[0], [1]], [10, 20])
+    inputs = Inputs(2, feature_names=("sepal_length", "width"))
+    path = tmp_path / "forest.safetensors"
+    bitvec.save(replace(forest, inputs=inputs), path)
+    columns = {"width": [0.0, 1.0], "note": ["a", "b"], "sepal length": [3.0, 4.0]}
+    module = pytest.importorskip(kind)
+    batch = module.table(columns) if kind == "pyarrow" else module.DataFrame(columns)
+    for predict in (
+        bitvec.BatchPredictor(path, keep=["note"]),
+        bitvec.BatchPredictor(path, drop=["note"]),
+    ):
+        for _ in range(2):  # the first batch warns of further columns
+            answers = predict(batch)
+            assert [float(value) for value in answers["prediction"]] == [10.0, 20.0]

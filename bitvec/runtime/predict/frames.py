@@ -25,6 +25,7 @@ from bitvec.runtime.predict.native_columns import (
 )
 from bitvec.runtime.predict.table_columns import KEPT, Column, Same, outside_stacklevel
 
+_BLANK = re.compile(r"\s")
 _DISTINCT = "`X` must have distinct column names: rename them."
 
 
@@ -119,7 +120,7 @@ def _find(labels: tuple[Any, ...], of: Same) -> NamedColumns:
     places: Sequence[int] = range(len(names))
     extra: list[str] = []
     if wanted is not None:
-        places, extra = _by_name(names, of.inputs)
+        places, extra = by_name(names, of.inputs)
     return NamedColumns(places, [f"column {name!r}" for name in wanted or names], extra)
 
 
@@ -210,13 +211,13 @@ def _name(label: Any) -> str:
     return " ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
-def _by_name(names: list[str], inputs: Inputs) -> tuple[list[int], list[str]]:
+def by_name(names: list[str], inputs: Inputs) -> tuple[list[int], list[str]]:
     """Return where the forest's columns stand, -1 for one that need not, and what else is there."""
     require_distinct(names)
     wanted = inputs.feature_names or ()
     place = {name: at for at, name in enumerate(names)}
-    if not place.keys() >= {*wanted}:  # LightGBM writes blanks so
-        joined = [re.sub(r"\s", "_", name) for name in names]
+    if not place.keys() >= {*wanted} and not any(map(_BLANK.search, wanted)):
+        joined = [_BLANK.sub("_", name) for name in names]  # as LightGBM names them
         once = {name: at for at, name in enumerate(joined) if joined.count(name) == 1}
         place = once | place
     missing = [

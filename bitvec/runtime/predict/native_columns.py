@@ -80,7 +80,7 @@ def _of_pandas(X: Any, columns: Columns, out: Sequence[Array]) -> list[bool]:
         elif isinstance(values, pandas.Categorical) and own.reads_texts:
             is_filled = own.fill_codes(values.codes, _texts_of_index(values.categories), to)
         elif len(values) <= FEW and isinstance(values.dtype, (pandas.StringDtype, _OBJECTS)):
-            to[...], is_filled = own.from_values(values.tolist(), null_is_nan=True), True
+            to[...], is_filled = own.from_cells(values.tolist()), True
         found.append(is_filled)
     return found
 

@@ -176,6 +176,12 @@ class Column:
                 self.n_unseen += int(count[at]) - 1
         return number[place]
 
+    def from_cells(self, cells: list[Any]) -> Array:
+        """Return the cells of a data frame as float64, of which each null is NaN."""
+        if self.domain is None or self.domain.null == "any":
+            cells = [None if _is_null(cell) else cell for cell in cells]
+        return self.from_values(cells, null_is_nan=True)
+
     def from_values(
         self, values: list[Any], *, null_is_nan: bool = False, is_category: bool = False
     ) -> Array:
@@ -191,7 +197,7 @@ class Column:
         for at, value in enumerate(values):
             if self.domain is not None:
                 require_value(value, self.domain, self.name)
-            is_null = value is None or type(value).__name__ in ("NAType", "NaTType")
+            is_null = _is_null(value)
             if (is_null and null_is_nan) or (isinstance(value, float) and value != value):
                 result[at] = np.nan
             elif book is not None and (is_category or isinstance(value, kinds)):
@@ -279,6 +285,10 @@ def outside_stacklevel() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("bitvec."):
         frame, level = frame.f_back, level + 1
     return level
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _as_float(value: Any) -> float:

@@ -100,13 +100,19 @@ def text_tables(
         )
     books = _books(inputs, None if names is None else tuple(n for n in names if n != target))
     labels = {n for n in columns if (book := books.get(n)) and _needs_text(book)}
+    wanted = (inputs.feature_names or ()) if inputs is not None else ()
+    dropped = {n for at, n in enumerate(wanted) if inputs is not None and inputs.is_dropped(at)}
     kinds = _kinds(blocks, len(first))
     for at, name in enumerate(columns):
         if name in verbatim:
             kinds[at] = "key"
         elif name in text or name in labels:
             kinds[at] = "text"
-        elif kinds[at] == "text" and (names is None or books.get(name, True) is None):
+        elif (
+            kinds[at] == "text"
+            and name not in dropped
+            and (names is None or books.get(name, True) is None)
+        ):
             remedy = "the forest has no categories for it."
             if names is None:
                 remedy = "a file with text needs a first row of names, none of which is a number."

@@ -131,7 +131,7 @@ def _of_objects(rows: list[dict[str, Any]], forest: Converted) -> tuple[Any, int
                     "has none."
                 )
     values = [[row[name] for name in names] for row in rows]
-    if _are_numbers(values) and forest.inputs.domains is None:
+    if _are_numbers(values) and forest.inputs.reads_numbers_alone:
         return _matrix(values, forest), len(rows)
     return frame_of({name: [row[at] for row in values] for at, name in enumerate(names)}, names)
 

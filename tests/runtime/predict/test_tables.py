@@ -641,3 +641,37 @@ def test_each_distinct_value_is_read_once_and_all_cells_are_those_of_the_slow_wa
     read = fast.from_series(narwhals.from_native(series, series_only=True))
     np.testing.assert_array_equal(read, slow.from_values(cells))
     assert (fast.n_unseen, fast.unseen) == (slow.n_unseen, slow.unseen)
+
+
+def test_a_list_of_truth_values_holds_categories_and_not_numbers():
+    truth = Inputs(2, categories=(None, (True, False)))
+    listed = [[1.0, True], [2.0, False]]
+    for X in (listed, np.array(listed, object)):
+        exact(rows(X, truth, F32), [[1, 0], [2, 1]], F32)
+
+
+def test_no_column_stands_for_another_whose_name_has_no_blank():
+    spaced = Inputs(2, ("a b", "a_b"))
+    with pytest.raises(InputError, match="none named 'a_b'"):
+        rows(pandas_frame({"a b": [1.0], "c": [2.0]}), spaced, F32)
+    joined = Inputs(2, ("a_b", "c"))
+    exact(rows(pandas_frame({"c": [2.0], "a b": [1.0]}), joined, F32), [[1, 2]], F32)
+
+
+@pytest.mark.parametrize("dtype", [object, "string", "str"])
+@pytest.mark.parametrize("null", ["any", "nan", "none"])
+def test_few_texts_with_nulls_are_read_as_many(dtype, null):
+    pandas = pytest.importorskip("pandas")
+    domains = (Domain("any"), Domain("text", null=null))
+    inputs = replace(BOOK, domains=domains)
+    for empty in (None, np.nan, pandas.NA):
+        cells = pandas.Series(["red", empty, "blue"] * 10, dtype=dtype)
+        frame = pandas.DataFrame({"size": np.arange(30.0), "colour": cells})
+        found = []
+        for part in (frame, frame[:3]):
+            try:
+                found.append(rows(part, inputs, F32)[:3])
+            except InputError:
+                found.append("refused")
+        assert type(found[0]) is type(found[1])
+        assert found[0] is found[1] or np.array_equal(*found, equal_nan=True)

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -18,6 +19,10 @@ import numpy as np
 import pytest
 
 import bitvec
+from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
+from bitvec.errors import InputError
+from bitvec.services.serving import record_messages
 
 for name in ("starlette", "uvicorn", "prometheus_client", "polars", "lightgbm"):
     pytest.importorskip(name)
@@ -516,3 +521,14 @@ def test_open_requests_are_answered_before_it_stops(tmp_path):
     assert len(json.loads(found[0][1])) == 100 * len(rows)
     with pytest.raises(OSError):
         service.ask("GET", "/v2/health/live")
+
+
+def test_numbers_where_categories_are_numbers_are_no_codes():
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    inputs = Inputs(2, feature_names=("n", "zip"), categories=(None, (5, 7)))
+    X, n_rows = record_messages.decode(
+        b'[{"n": 1, "zip": 5}]', record_messages.JSON, replace(forest, inputs=inputs)
+    )
+    assert n_rows == 1
+    with pytest.raises(InputError, match="zip"):
+        bitvec.compile(replace(forest, inputs=inputs)).predict(X)
