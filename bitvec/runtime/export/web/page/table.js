@@ -62,7 +62,7 @@ export class Table {
       throw new CsvError('Cells must be separated by commas (in a .tsv file by tabs), got ";".');
     }
     const missing = wanted.filter((name) => !cells.includes(name));
-    const named = cells.every((cell) => parseNumber(cell) === undefined);
+    const named = cells.every((cell) => parseNumber(cell) === undefined && !MISSING.has(cell));
     if (!this.page.has_names && missing.length) {
       if (cells.length !== wanted.length) {
         throw new CsvError(`The file must have ${wanted.length} columns, got ${cells.length}.`);
