@@ -62,7 +62,8 @@ def frame_of(columns: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, int]
     with needs("polars", "cli", "A request of named columns"):
         import polars
     try:
-        frame = polars.DataFrame({name: columns[name] for name in names}, strict=True)
+        held = {name: _of_one_kind(columns[name]) for name in names}
+        frame = polars.DataFrame(held, strict=True)
     except OverflowError:
         raise InputError("whole numbers must fit into float64, got a larger one.") from None
     except UnicodeEncodeError as error:
@@ -73,3 +74,10 @@ def frame_of(columns: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, int]
         raise InputError(f"each column must hold values of one kind, got: {said}.") from None
     # Whole numbers beyond 64 bits are numbers as others: JSON has one kind.
     return frame.with_columns(polars.col(polars.Int128).cast(polars.Float64)), n_rows
+
+
+def _of_one_kind(values: Any) -> Any:
+    """Return a column whose whole numbers stand beside others as floats: JSON has one kind."""
+    if not isinstance(values, list) or not {int, float} <= {*map(type, values)}:
+        return values
+    return [float(value) if type(value) is int else value for value in values]

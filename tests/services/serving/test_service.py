@@ -532,3 +532,14 @@ def test_numbers_where_categories_are_numbers_are_no_codes():
     assert n_rows == 1
     with pytest.raises(InputError, match="zip"):
         bitvec.compile(replace(forest, inputs=inputs)).predict(X)
+
+
+@pytest.mark.parametrize("sizes", [(41, 41.5), (41.5, 41), (None, 41, 41.5)])
+def test_whole_numbers_stand_beside_others_in_any_order(sizes):
+    forest = Forest.from_matrices([[1, 0]], [41.2], [[0], [1]], [10, 20])
+    inputs = Inputs(2, feature_names=("size", "colour"), categories=(None, ("red", "blue")))
+    forest = replace(forest, inputs=inputs)
+    body = json.dumps([{"size": size, "colour": "red"} for size in sizes]).encode()
+    X, _ = record_messages.decode(body, record_messages.JSON, forest)
+    expected = [10.0 if size is None or size <= 41.2 else 20.0 for size in sizes]
+    assert bitvec.compile(forest).predict(X).tolist() == expected
