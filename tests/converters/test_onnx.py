@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from strategies import EQUAL, KERNEL, OBLIQUE, ONE_HOT, SET, forests, forests_with_rows
 
+import bitvec
 from bitvec.converters.onnx.session import OnnxEngine, oracle_of
 from bitvec.converters.onnx.write import LARGEST_DEPTH, to_onnx
 from bitvec.core import reference, structure, transforms
@@ -322,3 +323,39 @@ def test_xgboost_models_give_their_own_margins_and_leaves(table, objective):
         )
         # exp of two libraries: a few units in the last place.
         np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(("second", "is_alike"), [(1.0, True), (3.0, False)])
+def test_what_onnxruntime_takes_for_one_test_is_not_called_proved(second, is_alike):
+    node = onnx.helper.make_node(
+        "TreeEnsembleRegressor",
+        ["X"],
+        ["Y"],
+        domain="ai.onnx.ml",
+        n_targets=1,
+        nodes_treeids=[0] * 5,
+        nodes_nodeids=[*range(5)],
+        nodes_modes=["BRANCH_EQ", "BRANCH_EQ", "LEAF", "LEAF", "LEAF"],
+        nodes_featureids=[0] * 5,
+        nodes_values=[1.0, 2.0, 0.0, 0.0, 0.0],
+        nodes_truenodeids=[2, 3, 0, 0, 0],
+        nodes_falsenodeids=[1, 4, 0, 0, 0],
+        nodes_missing_value_tracks_true=[0, 1, 0, 0, 0],
+        target_treeids=[0] * 3,
+        target_nodeids=[2, 3, 4],
+        target_ids=[0] * 3,
+        target_weights=[1.0, second, 7.0],
+    )
+    floats = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [node],
+        "trees",
+        [onnx.helper.make_tensor_value_info("X", floats, [None, 1])],
+        [onnx.helper.make_tensor_value_info("Y", floats, [None, 1])],
+    )
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    certificate = bitvec.certify(bitvec.convert(model), model, progress=False)
+    assert (certificate.grade == "proved") != is_alike
+    assert ("for one test" in certificate.summary()) == is_alike
+    assert certificate.passed != is_alike

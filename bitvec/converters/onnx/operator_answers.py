@@ -10,7 +10,7 @@ import onnxruntime
 
 from bitvec.converters.onnx.graph import Surroundings
 from bitvec.converters.onnx.operator import Operator
-from bitvec.converters.onnx.operator_schema import CLASSIFIER, DOMAIN, ENSEMBLE, REGRESSOR
+from bitvec.converters.onnx.operator_schema import CLASSIFIER, DOMAIN, ENSEMBLE, REGRESSOR, Mode
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
@@ -77,6 +77,28 @@ def operator_answers(forest: Forest, operator: Operator, around: Surroundings) -
         n_outputs=forest.n_outputs,
         notes=(reason,) if reason else (),
     )
+
+
+def has_alike_chains(operator: Operator) -> bool:
+    """Return whether onnxruntime 1.31 may take two nodes for one.
+
+    These are equalities or sets on one column, the second on the false branch of the first, whose
+    true branches are leaves of one first weight or begin with one test.
+    """
+    chained = np.isin(operator.mode, (Mode.BRANCH_EQ, Mode.BRANCH_MEMBER))
+    above = np.flatnonzero(chained & (operator.false >= 0))
+    below = operator.false[above]
+    pair = chained[below] & (operator.feature[above] == operator.feature[below])
+    own, other = operator.true[above][pair], operator.true[below][pair]
+    first = np.searchsorted(operator.weight_leaf, np.arange(operator.n_leaves))
+    weight = np.append(operator.weight, np.nan)[np.minimum(first, operator.weight.size)]
+    leaves = (own != other) & (own < 0) & (other < 0)
+    alike: Array = weight[~own[leaves]] == weight[~other[leaves]]
+    inner = (own != other) & (own >= 0) & (other >= 0)
+    same = np.ones(int(inner.sum()), np.bool_)
+    for each in (operator.mode, operator.feature, operator.value):
+        same &= each[own[inner]] == each[other[inner]]
+    return bool(alike.any() or same.any())
 
 
 def _incomparable(forest: Forest, around: Surroundings) -> str:
