@@ -16,8 +16,8 @@ Found = TypeVar("Found")
 def remembered(function: Callable[[Of], Found]) -> Callable[[Of], Found]:
     """Return a function of one object that is asked once in the object's life: a decorator.
 
-    Arrays that it returns, alone or in a tuple, are made read-only, since who asks shares them.
-    What it returns must not hold the object, which would never go.
+    An array that it returns is made read-only, since who asks shares it. What it returns must not
+    hold the object, which would never go.
     """
     kept: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
@@ -26,9 +26,8 @@ def remembered(function: Callable[[Of], Found]) -> Callable[[Of], Found]:
         found = kept.get(of)
         if found is None:
             found = function(of)
-            for part in found if isinstance(found, tuple) else (found,):
-                if isinstance(part, np.ndarray):
-                    part.flags.writeable = False
+            if isinstance(found, np.ndarray):
+                found.flags.writeable = False
             found = kept.setdefault(of, found)
         answer: Found = found
         return answer

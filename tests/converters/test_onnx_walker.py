@@ -11,7 +11,8 @@ from walker_laws import catalogue, rows_about, summed
 
 pytest.importorskip("onnxruntime")
 
-from bitvec.converters.onnx.model_oracle import MERGED, oracle_of
+from bitvec.converters.onnx.model_oracle import oracle_of
+from bitvec.converters.onnx.operator_answers import MERGED
 from bitvec.converters.onnx.read import convert
 from bitvec.errors import UnsupportedModelError
 from tests.models.onnx import MODELS as CATALOGUE

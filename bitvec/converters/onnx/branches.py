@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bitvec.converters.onnx import chains
 from bitvec.converters.onnx.operator_schema import Mode
 from bitvec.converters.onnx.trees import SMALL_SET
-from bitvec.core import structure, tree_paths
+from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.graph.score_operators import weighted_leaves
-from bitvec.core.node_tests import WORD_BITS, Kind, Relation, set_codes
+from bitvec.core.node_tests import WORD_BITS, Kind, NodeTests, Relation, set_codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Branches:
     """The tests in the operator's terms; `true_right` says which child its true branch is.
 
     Nodes of another `turn` than 0 read a column of their own, so that onnxruntime keeps them apart
-    from those above: see `_turns`.
+    from those above: see `chains`.
 
     `nan_is_code_0` are the sets in which a build of onnxruntime may take NaN for code 0: large ones
     that hold code 0 and not a missing value. It looks x up as an integer before it asks for NaN,
@@ -67,65 +68,48 @@ def branches(forest: Forest) -> Branches:
     missing_true = tests.missing_right == true_right
     feature = tests.feature.astype(np.int64)
     nan_is_code_0 = looked_up & ~missing_true
-    turned = _turned(forest, mode == Mode.BRANCH_EQ, missing_true)
+    left, right = structure.children(forest.bitvectors)
+    turned = _turned(tests, mode, left, missing_true)
     mode[turned], true_right[turned], missing_true[turned] = Mode.BRANCH_NEQ, False, True
-    turn = _turns(forest, mode, np.where(mode == Mode.BRANCH_MEMBER, 0, split), true_right)
+    true, false = np.where(true_right, right, left), np.where(true_right, left, right)
+    turn = _turns(forest, mode, split, true, false)
     return Branches(
         mode, feature, split, missing_true, true_right, np.array(members), nan_is_code_0, turn
     )
 
 
-def _below_false(forest: Forest, among: Array, true_right: Array) -> Array:
-    """Return the node above each, -1 unless both are of some, test one column, and it is false.
-
-    Parameters
-    ----------
-    among, true_right : bool, (n_nodes,)
-        Which nodes, and which child their true branches are.
-    """
-    tests = forest.tests
-    parent, from_right = tree_paths.parents(forest.bitvectors)
-    alike = among & among[parent] & (parent >= 0) & (from_right != true_right[parent])
-    for each in (tests.feature, tests.missing_rule, tests.code_rule):
-        alike &= each == each[parent]
-    return np.where(alike, parent, -1)
-
-
-def _turned(forest: Forest, is_equal: Array, missing_true: Array) -> Array:
+def _turned(tests: NodeTests, mode: Array, left: Array, missing_true: Array) -> Array:
     """Return which equalities are written as `!=`: all but those that a missing value meets.
 
-    NaN != c holds, so that a missing value must go where unequal ones go, or cannot come. In a
-    chain of equalities onnxruntime 1.31 takes nodes for one whose true branches have leaves of
-    equal first weights, whatever their other weights and missing values: none is written here.
+    NaN != c holds, so that a missing value must go where unequal ones go, or cannot come. So no
+    equality stands on the false branch of another on its column: see `chains`.
     """
-    above = _below_false(forest, is_equal, is_equal)
+    is_equal = mode == Mode.BRANCH_EQ
+    above, below = chains.pairs(is_equal, left, _columns(tests))
     never = np.zeros(is_equal.size, bool)
     while True:  # what a missing value does not reach, from the top down
-        more = (above >= 0) & (missing_true[above] | never[above]) & ~never
+        more = (missing_true | never)[above] & ~never[below]
         if not more.any():
             return is_equal & (never | ~missing_true)
-        never |= more
+        never[below[more]] = True
 
 
-def _turns(forest: Forest, mode: Array, split: Array, true_right: Array) -> Array:
-    """Return which of two columns each set reads: not that of a set above if both lead to the same.
+def _turns(forest: Forest, mode: Array, split: Array, true: Array, false: Array) -> Array:
+    """Return which of two columns each set reads: not that of a set above if both look alike.
 
-    onnxruntime 1.31 takes a set and the one on its false branch for one where they test one column
-    and their true branches look alike, whatever becomes of missing values there, and adds the
-    leaves that it leaves out to its first node.
+    See `chains`. Where leaves are vectors, the operator's leaves hold their numbers.
     """
-    turn = np.zeros(mode.size, np.int64)
-    above = _below_false(forest, mode == Mode.BRANCH_MEMBER, true_right)
-    node = np.flatnonzero(above >= 0)
-    left, right = structure.children(forest.bitvectors)
-    true = np.where(true_right, right, left)
-    own, other = true[node], true[above[node]]
-    leaf = (own < 0) & (other < 0)
+    tests, turn = forest.tests, np.zeros(mode.size, np.int64)
+    above, below = chains.pairs(mode == Mode.BRANCH_MEMBER, false, _columns(tests))
     weights = weighted_leaves(forest)
-    alike = (own >= 0) & (other >= 0)
-    for each in (mode, forest.tests.feature, split):
-        alike &= each[np.maximum(own, 0)] == each[np.maximum(other, 0)]
-    alike[leaf] = np.all(weights[~own[leaf]] == weights[~other[leaf]], axis=1)
-    for each in node[alike].tolist():  # each after those above it
-        turn[each] = 1 - turn[above[each]]
+    weight = weights[:, 0] if weights.shape[1] == 1 else np.arange(len(weights))
+    alike = chains.alike(true[above], true[below], (mode, tests.feature, split), weight)
+    order = np.argsort(below[alike])  # each after those above it
+    for one, other in zip(above[alike][order].tolist(), below[alike][order].tolist(), strict=True):
+        turn[other] = 1 - turn[one]
     return turn
+
+
+def _columns(tests: NodeTests) -> tuple[Array, ...]:
+    """Return what tells the columns apart that the operator is given."""
+    return tests.feature, tests.missing_rule, tests.code_rule

@@ -22,7 +22,7 @@ from bitvec.converters.onnx import exported
 from bitvec.converters.onnx.exported_walker import exported_trees
 from bitvec.converters.onnx.file import read_model
 from bitvec.converters.onnx.operator_answers import (
-    has_alike_chains,
+    MERGED,
     leaf_answers,
     operator_answers,
     own_rows,
@@ -38,11 +38,6 @@ from bitvec.core.inputs import Inputs
 from bitvec.core.shape_annotations import Float
 from bitvec.verify.oracle import FrameAnswers, Oracle, require_columns
 
-MERGED = (
-    "onnxruntime 1.31 takes equalities or sets that follow each other on one column for one test "
-    "where their true branches look alike, as they do in this file, whatever becomes of missing "
-    "values and other weights: its answers may not be those of the nodes that the file states"
-)
 PREPARED = (
     "raw scores are those of the operator of trees alone, on what the graph makes of the raw rows; "
     "labels and scores are those of the whole graph"
@@ -65,10 +60,9 @@ def oracle_of(model: Any) -> Oracle:
         before = preparation(message)
         if before is not None:
             return _prepared_answers(message, before)
-        own, operator, around = read_operator(message)
-        answering = operator_answers(own, operator, around)
-        if has_alike_chains(operator):
-            return replace(answering, notes=(*answering.notes, MERGED))
+        answering = operator_answers(*read_operator(message))
+        if MERGED in answering.notes:  # the nodes of the file prove nothing of it
+            return answering
         return replace(answering, trees=lambda: source_trees(message))
 
 

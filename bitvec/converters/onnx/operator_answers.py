@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from bitvec.converters.onnx import chains
 from bitvec.converters.onnx.graph import Surroundings
 from bitvec.converters.onnx.operator import Operator
 from bitvec.converters.onnx.operator_schema import CLASSIFIER, DOMAIN, ENSEMBLE, REGRESSOR, Mode
@@ -19,6 +20,11 @@ from bitvec.errors import FileFormatError
 from bitvec.files.sound import reason
 from bitvec.verify.oracle import Oracle, require_columns
 
+MERGED = (
+    "onnxruntime 1.31 takes equalities or sets that follow each other on one column for one test "
+    "where their true branches look alike, as they do in this file, whatever becomes of missing "
+    "values and other weights: its answers may not be those of the nodes that the file states"
+)
 ONE_CLASS = (
     "labels of a classifier of one class are not compared: onnxruntime writes 1 whatever the class "
     "is called, and ends the process if that is a text; its scores were asked under the label 1"
@@ -75,30 +81,19 @@ def operator_answers(forest: Forest, operator: Operator, around: Surroundings) -
         n_trees=forest.n_trees,
         n_features=forest.n_features,
         n_outputs=forest.n_outputs,
-        notes=(reason,) if reason else (),
+        notes=(*((reason,) if reason else ()), *((MERGED,) if _merges(operator) else ())),
     )
 
 
-def has_alike_chains(operator: Operator) -> bool:
-    """Return whether onnxruntime 1.31 may take two nodes for one.
-
-    These are equalities or sets on one column, the second on the false branch of the first, whose
-    true branches are leaves of one first weight or begin with one test.
-    """
-    chained = np.isin(operator.mode, (Mode.BRANCH_EQ, Mode.BRANCH_MEMBER))
-    above = np.flatnonzero(chained & (operator.false >= 0))
-    below = operator.false[above]
-    pair = chained[below] & (operator.feature[above] == operator.feature[below])
-    own, other = operator.true[above][pair], operator.true[below][pair]
+def _merges(operator: Operator) -> bool:
+    """Return whether onnxruntime may take two nodes for one: see `chains`."""
+    among = np.isin(operator.mode, (Mode.BRANCH_EQ, Mode.BRANCH_MEMBER))
+    above, below = chains.pairs(among, operator.false, (operator.feature,))
     first = np.searchsorted(operator.weight_leaf, np.arange(operator.n_leaves))
     weight = np.append(operator.weight, np.nan)[np.minimum(first, operator.weight.size)]
-    leaves = (own != other) & (own < 0) & (other < 0)
-    alike: Array = weight[~own[leaves]] == weight[~other[leaves]]
-    inner = (own != other) & (own >= 0) & (other >= 0)
-    same = np.ones(int(inner.sum()), np.bool_)
-    for each in (operator.mode, operator.feature, operator.value):
-        same &= each[own[inner]] == each[other[inner]]
-    return bool(alike.any() or same.any())
+    tests = operator.mode, operator.feature, operator.value
+    alike = chains.alike(operator.true[above], operator.true[below], tests, weight)
+    return bool(alike.any())
 
 
 def _incomparable(forest: Forest, around: Surroundings) -> str:

@@ -18,7 +18,6 @@ from bitvec.runtime.predict.table_columns import FEW, Column, Texts
 
 Columns = Sequence[tuple[int, Column]]
 """Columns, and where each stands in the data frame."""
-_OBJECTS = type(np.dtype(object))
 
 
 def is_arrow(X: Any) -> bool:
@@ -79,7 +78,9 @@ def _of_pandas(X: Any, columns: Columns, out: Sequence[Array]) -> list[bool]:
             to[...], is_filled = values, True
         elif isinstance(values, pandas.Categorical) and own.reads_texts:
             is_filled = own.fill_codes(values.codes, _texts_of_index(values.categories), to)
-        elif len(values) <= FEW and isinstance(values.dtype, (pandas.StringDtype, _OBJECTS)):
+        elif len(values) <= FEW and isinstance(
+            values.dtype, (pandas.StringDtype, np.dtypes.ObjectDType)
+        ):
             to[...], is_filled = own.from_cells(values.tolist()), True
         found.append(is_filled)
     return found

@@ -106,7 +106,7 @@ def open_table(X: Any, inputs: Inputs, dtype: np.dtype) -> Table:
             named = columns_of(labels, inputs)
             _require_shape((len(frame), len(named.places)), inputs)
             return FrameTable(frame, named.places, columns(inputs, named.names), dtype)
-    if (inputs.category_hashes or inputs.has_truths) and isinstance(X, Sequence):
+    if isinstance(X, Sequence) and (inputs.category_hashes or inputs.has_truths):
         X = _array_of_objects(X)
     return _array(_as_array(X), inputs, dtype)
 

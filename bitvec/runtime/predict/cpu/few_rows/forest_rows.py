@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -204,7 +204,7 @@ class FewRows:
                 return side_by_side
         if direct < walks:
             return self._packed(DirectWalks, dtype)
-        return Walks(forest, dtype, self._sums)
+        return Walks(forest, dtype, leaf_vectors.pack(forest))
 
     def _packed(self, kind: type[BatchLayout], dtype: np.dtype) -> BatchLayout:
         """Return the forest packed for any number of rows, made when it is asked for first."""
@@ -212,10 +212,6 @@ class FewRows:
             if (kind, dtype) not in self._for_batches:
                 self._for_batches[kind, dtype] = kind(self._forest, dtype)
             return self._for_batches[kind, dtype]
-
-    @cached_property
-    def _sums(self) -> leaf_vectors.LeafSums:
-        return leaf_vectors.pack(self._forest)
 
     def _answers(self, header: Header) -> np.ndarray | None:
         """Return the answers of a lone tree's leaves, None where they are not made beforehand."""
@@ -233,7 +229,8 @@ class FewRows:
         leaves_bytes = -(-layout.leaves_bytes // 64) * 64
         scores = "answer" not in fields
         if scores:
-            fields = row_scores.fields_of(forest, self._sums, layout.has_vectors) | fields
+            sums = leaf_vectors.pack(forest)
+            fields = row_scores.fields_of(forest, sums, layout.has_vectors) | fields
         scores_bytes = output.dtype.itemsize * output.n_outputs
         room_bytes = -(-(keys_bytes + leaves_bytes + scores_bytes) // 64) * 64
         at_once = min(AT_ONCE, ROOM // room_bytes) if "walk" in layout.fields else 1
