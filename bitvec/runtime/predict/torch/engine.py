@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -17,16 +18,21 @@ from bitvec.core.shape_annotations import Float, Int32
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.predict.threads import for_each_block
 from bitvec.runtime.predict.torch import devices, forms, torch_threads
-from bitvec.runtime.predict.torch.hard_forest import BUDGET, HardForest, of_columns
+from bitvec.runtime.predict.torch.hard_columns import HardColumns
+from bitvec.runtime.predict.torch.hard_forest import (
+    BUDGET,
+    ELEMENTS,
+    HardForest,
+    at_a_time,
+    of_columns,
+)
 from bitvec.runtime.predict.torch.hard_sums import HardSums
 
-ELEMENTS = {"alone": 1 << 17, "side by side": 1 << 15}
-"""Elements that a call on a thread of a CPU has, such as (tree, row) pairs: torch spreads one of
-more than 2**15 over threads of its own, which would meet those that take blocks side by side."""
 ROWS = 1 << 13
 """Rows that a CPU takes at a time."""
-FEWEST = 1 << 14
-"""Elements at least of a call, where blocks run side by side."""
+MANY = 4 * ELEMENTS
+"""Elements of a block, where blocks run side by side: Python's threads wait for each other between
+any two steps, which takes as long as a step of fewer."""
 
 
 class TorchEngine:
@@ -92,6 +98,7 @@ class TorchEngine:
         if forest.feature_map is not None:
             hard = of_columns(hard)
         self._module = HardForest(hard, output="leaves", form=form, device=self.device)
+        self._module.columns.register_forward_pre_hook(_require_subnormals)
         self._sums = HardSums(forest).to(self.device)
 
     def info(self) -> dict[str, object]:
@@ -106,7 +113,7 @@ class TorchEngine:
             "why": choice.why,
             "trees": trees,
             "compared_columns": self._module.columns.n_compared,
-            "block_rows": self._block_rows(),
+            "block_rows": self._block_rows,
         }
 
     def exit_leaves(
@@ -163,40 +170,46 @@ class TorchEngine:
         return result
 
     def _for_each_block(self, work: Callable[[slice], None], n_rows: int) -> None:
-        block, n_threads = self._block_rows(), self._n_threads()
+        module, n_threads = self._module, self._n_threads(n_rows)
+        block = self._block_rows
+        if n_threads > 1:
+            block = max(1, min(self._most_rows, MANY // module.width))
         torch_threads.require_own_threads()
-        if self.device.type == "cpu" and self._elements(min(n_rows, block)) > FEWEST:
-            torch_threads.require_subnormals()  # fewer are not spread over torch's threads
+        if self.device.type == "cpu":
+            sums = module.width * self.forest.leaves.v.shape[1]
+            torch_threads.require_subnormals(
+                min(n_rows, block) * max(sums, module.trees.n_products)
+            )
 
         def guarded(part: slice) -> None:
             # Both settings belong to a thread.
             with torch.inference_mode(), np.errstate(over="ignore", invalid="ignore"):
                 work(part)
 
-        if n_threads > 1:
-            fewest = max(1, FEWEST // self._module.width)
-            block = min(block, max(fewest, -(-n_rows // (2 * n_threads))))
         for_each_block(guarded, n_rows, block=block, n_threads=n_threads)
 
-    def _n_threads(self) -> int:
+    def _n_threads(self, n_rows: int) -> int:
         """Return how many blocks run side by side; a product takes torch's threads itself."""
-        alone = self.device.type != "cpu" or forms.MATRIX in self._module.choice.form
-        return 1 if alone else torch.get_num_threads()
+        module = self._module
+        alone = self.device.type != "cpu" or forms.MATRIX in module.choice.form
+        if alone or ROWS * module.width < MANY or n_rows * module.width < 4 * MANY:
+            return 1
+        return torch.get_num_threads()
 
-    def _elements(self, n_rows: int) -> int:
-        """Return the most elements that a call on these rows has, about."""
-        return n_rows * max(self._module.width, self._module.columns.n_compared)
-
+    @property
     def _block_rows(self) -> int:
         forest = self.forest
         if forest.kernel is not None and forest.n_trees:
-            return max(1, ELEMENTS["side by side"] // forest.n_leaves)
-        n_bytes = self._module.held_for_a_row + 8 * forest.n_trees * forest.leaves.v.shape[1]
-        rows = max(1, BUDGET // n_bytes)
+            return max(1, ELEMENTS // forest.n_leaves)
         if self.device.type != "cpu":
-            return rows
-        elements = ELEMENTS["alone" if self._n_threads() == 1 else "side by side"]
-        return max(1, min(rows, ROWS, elements // self._module.width))
+            return self._most_rows
+        return max(1, min(self._most_rows, ROWS, at_a_time() // self._module.width))
+
+    @cached_property
+    def _most_rows(self) -> int:
+        """Rows whose intermediate results take no more than there is room for."""
+        leaves = self.forest.n_trees * self.forest.leaves.v.shape[1]
+        return max(1, BUDGET // (self._module.held_for_a_row + 8 * leaves))
 
     def _require_rows(self, X: Array) -> None:
         n = self.forest.n_features
@@ -219,3 +232,10 @@ class TorchEngine:
         usual = rows.strides == (rows.shape[1] * rows.itemsize, rows.itemsize)
         tensor = torch.from_numpy(rows if rows.flags.writeable and usual else rows.copy("C"))
         return tensor.to(self.device)
+
+
+def _require_subnormals(columns: HardColumns, given: tuple[Tensor]) -> None:
+    """Refuse to make compared columns of some rows on threads that flush."""
+    (x,) = given
+    if x.device.type == "cpu":
+        torch_threads.require_subnormals(len(x) * columns.n_compared)

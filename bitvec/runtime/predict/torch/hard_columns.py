@@ -7,6 +7,8 @@ leave its sum as it is.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -58,6 +60,9 @@ class HardColumns(nn.Module):
             is_set = forest.tests.kind[group[0]] == Kind.SET
             parts.append((_WordSets if is_set else _Margins)(forest.tests, group, sentinel))
         self.parts = nn.ModuleList(parts)
+        self.only_nan = bool(parts) and all(
+            isinstance(part, _Copies) and part.rule is MissingRule.NAN for part in parts
+        )
         # Groups of decided nodes go back to the order in which they were laid out.
         order = np.arange(compared.n_compared)
         first = order.size - decided.size
@@ -65,6 +70,21 @@ class HardColumns(nn.Module):
             order[first:] = first + np.argsort(np.concatenate(groups))
         self.in_order = bool(np.all(order == np.arange(order.size)))
         register(self, order=order)
+
+    def source(self) -> Tensor:
+        """Return the columns of x that the compared ones copy, int64 (n_compared,)."""
+        copied = [part.columns for part in self.parts if isinstance(part, _Copies)]
+        return torch.cat([torch.arange(self.n_compared - sum(map(len, copied))), *copied])
+
+    def are_copies(self, x: Tensor) -> bool:
+        """Return whether a look at rows shows that compared columns are no more than copies.
+
+        A sum is finite where no value is missing. NumPy's takes no threads.
+        """
+        if not self.only_nan:
+            return False
+        with np.errstate(over="ignore", invalid="ignore"):
+            return math.isfinite(np.add.reduce(x.detach().numpy(), axis=None))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return F (batch, n_compared) of rows F (batch, n_features)."""
@@ -115,7 +135,7 @@ class _Copies(nn.Module):
         n_features: int,
     ) -> None:
         super().__init__()
-        self.value = value
+        self.rule, self.value = rule, value
         self.takes_all = columns.tolist() == list(range(n_features))
         self.missing = _Missing(np.array([rule]), sentinel)
         register(self, columns=columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,12 +26,21 @@ from bitvec.runtime.predict.torch.host_arrays import register
 from bitvec.runtime.predict.torch.unrounded import Unrounded
 
 OUTPUTS = ("raw", "probabilities", "label", "leaves", "memberships")
-ELEMENTS = 1 << 16
-"""Elements, such as (tree, row) pairs, that eager calls on a CPU take at a time, in its cache."""
+ELEMENTS = 1 << 15
+"""Elements, such as (tree, row) pairs, that torch does not yet spread over threads of its own."""
 BUDGET = 1 << 29
 """Bytes of intermediate results that they hold at a time, about: addresses are int32 besides."""
 COMPILED_ROWS = 1 << 10
 """Rows that a call of a module compiled in place takes at a time on a CPU, or more of few trees."""
+
+
+def at_a_time() -> int:
+    """Return how many elements eager calls on a CPU take at a time, in its cache.
+
+    Where torch has several threads, they would be woken and awaited for every step of a walk, which
+    takes longer than they save.
+    """
+    return ELEMENTS if torch.get_num_threads() > 1 else 4 * ELEMENTS
 
 
 class HardForest(Unrounded):
@@ -186,17 +196,17 @@ class HardForest(Unrounded):
     def _in_blocks(self, answers: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         if torch.compiler.is_compiling() or x.device.type != "cpu":
             return answers(x)
-        block = max(1, min(ELEMENTS // self.width, BUDGET // self.held_for_a_row))
+        block = max(1, min(at_a_time() // self.width, BUDGET // self.held_for_a_row))
         if len(x) <= 2 * block:
             return answers(x)
         return torch.cat([answers(rows) for rows in torch.split(x, block)])
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Elements that a call has for each row: trees that are walked, or nodes decided ahead."""
         return max(1, len(self.first_leaf), self.columns.n_decided)
 
-    @property
+    @cached_property
     def held_for_a_row(self) -> int:
         """Bytes of intermediate results that a row takes until its leaves are known, about."""
         # Compared columns with what decides them, places and addresses for each tree.
@@ -209,7 +219,11 @@ class HardForest(Unrounded):
 
     def exits(self, x: Tensor) -> Tensor:
         """Return the exit leaf of each tree among all leaves, int64 (n_trees, batch)."""
-        leaf: Tensor = self.trees(self.columns(x if self.lookup is None else self.lookup(x)))
+        x = x if self.lookup is None else self.lookup(x)
+        if is_plain(x) and not self.trees.n_products and len(x) and self.columns.are_copies(x):
+            leaf: Tensor = self.trees(x, self.columns.source)
+        else:
+            leaf = self.trees(self.columns(x))
         return leaf
 
     def _answers(self, x: Tensor) -> Tensor:

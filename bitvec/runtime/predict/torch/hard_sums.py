@@ -129,8 +129,9 @@ class HardSums(nn.Module):
             return self.finish(self._sum_of_bags(leaf))
         if torch.compiler.is_compiling():
             values = self.v[leaf]
-        else:  # faster on a CPU
-            values = self.v.index_select(0, leaf.reshape(-1)).view(*leaf.shape, self.v.shape[1])
+        else:  # faster on a CPU, above all of numbers
+            v = self.v if self.v.shape[1] > 1 else self.v.view(-1)
+            values = v.index_select(0, leaf.reshape(-1)).view(*leaf.shape, self.v.shape[1])
         if self.linear is not None:
             values = self.linear(values, leaf, x)
         values = values.to(self.dtype)

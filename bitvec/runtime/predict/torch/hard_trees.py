@@ -15,6 +15,7 @@ from bitvec.runtime.predict.torch.forms import Choice
 from bitvec.runtime.predict.torch.host_arrays import register
 from bitvec.runtime.predict.torch.matrix import MatrixTrees, multiply
 from bitvec.runtime.predict.torch.padded_trees import PaddedTrees, pad
+from bitvec.runtime.predict.torch.walked_trees import Source
 
 
 class HardTrees(nn.Module):
@@ -60,9 +61,11 @@ class HardTrees(nn.Module):
         self.in_order = bool(np.all(trees == np.arange(trees.size)))
         register(self, order=np.argsort(trees))
 
-    def forward(self, V: Tensor) -> Tensor:
-        """Return the forest's leaf index of every tree and row."""
+    def forward(self, V: Tensor, source: Source | None = None) -> Tensor:
+        """Return the forest's leaf index of every tree and row; see `WalkedTrees` on a source."""
         if not self.parts:
             return self.order[:, None].expand(0, V.shape[0])
-        leaves = torch.cat([part(V) for part in self.parts])
+        given = (V,) if source is None else (V, source)
+        first, *others = [part(*given) for part in self.parts]
+        leaves: Tensor = torch.cat([first, *others]) if others else first
         return leaves if self.in_order else leaves.index_select(0, self.order)

@@ -16,8 +16,8 @@ _threaded_in: int | None = None
 """The process in which torch last ran here on several threads; a child inherits its parent's."""
 
 
-def require_subnormals() -> None:
-    """Refuse to run where one of the threads over which torch spreads a call flushes.
+def require_subnormals(n_elements: int) -> None:
+    """Refuse to run where a call of so many elements is spread over threads that flush.
 
     They are started by the first long call and keep the mode that the calling thread had then. One
     product of 2**15 numbers for each of them asks all.
@@ -27,7 +27,7 @@ def require_subnormals() -> None:
     FlushedThreadError
     """
     n_threads = torch.get_num_threads()
-    if n_threads > 1:
+    if n_threads > 1 and n_elements > GRAIN:
         with torch.inference_mode():
             asked = torch.full((n_threads * GRAIN,), 1e-40, dtype=torch.float32) * 1.0
             if not bool((asked > 0).all()):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from bitvec.core.arrays import Array
 from bitvec.runtime.predict.torch.call_modes import is_compiled
 from bitvec.runtime.predict.torch.host_arrays import register
+
+Source = Callable[[], Tensor]
+"""Returns int64 (n_compared,): where each compared column is among others."""
 
 
 class WalkedTrees(nn.Module):
@@ -25,23 +30,35 @@ class WalkedTrees(nn.Module):
     """
 
     INDICES: tuple[str, ...]
-    """The tables that eager calls take in int32."""
+    """The tables that eager calls take in int32; "column" ends the names of those of columns."""
 
     def __init__(self, trees: Array, accepts_equal: bool, **tables: Array) -> None:
         super().__init__()
         self.trees, self.n_trees, self.accepts_equal = trees, len(trees), accepts_equal
         register(self, **tables)
-        self._narrow: tuple[Tensor, list[Tensor]] | None = None
+        self._narrow: tuple[Tensor, dict[bool, list[Tensor]]] | None = None
         self.register_load_state_dict_post_hook(_forget)  # type: ignore[no-untyped-call]
 
-    def narrow(self) -> list[Tensor]:
-        """Return the tables of indices in int32, where they fit."""
-        first = self.get_buffer(self.INDICES[0])
+    def narrow(self, source: Source | None = None) -> list[Tensor]:
+        """Return the tables of indices in int32, where they fit, for the columns of a source."""
+        first, key = self.get_buffer(self.INDICES[0]), source is not None
         if self._narrow is None or self._narrow[0] is not first:
+            self._narrow = first, {}
+        made = self._narrow[1]
+        if key not in made:
             wide = [self.get_buffer(name) for name in self.INDICES]
+            if source is not None:
+                own = source()
+                for at, name in enumerate(self.INDICES):
+                    if name.endswith("column"):
+                        wide[at] = own[wide[at]]
             fits = all(int(table.max()) < 2**31 for table in wide)
-            self._narrow = first, [one.to(torch.int32) if fits else one for one in wide]
-        return self._narrow[1]
+            made[key] = self.made_ready([one.to(torch.int32) if fits else one for one in wide])
+        return made[key]
+
+    def made_ready(self, tables: list[Tensor]) -> list[Tensor]:
+        """Return the tables of indices as eager calls read them."""
+        return tables
 
     def exceeds(self, x: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
         """Return h; into integers, which are added faster than booleans, if they are given."""

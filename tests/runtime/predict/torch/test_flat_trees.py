@@ -56,7 +56,6 @@ def test_every_block_and_narrowing_leads_to_the_exit_leaf(data, block, levels):
     X = data.draw(rows(forest))
     expected = reference.exit_leaves(forest, X)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "FEWEST", 1)
         patch.setattr(engine, "ROWS", block)
         patch.setattr(flat_trees, "LEVELS", levels)
         assert np.array_equal(TorchEngine(forest, form="levels").exit_leaves(X), expected)

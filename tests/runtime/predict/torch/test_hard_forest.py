@@ -80,11 +80,31 @@ def test_raw_scores_and_leaves_are_the_references(form, data):
 
 def test_large_tables_go_through_in_blocks(monkeypatch):
     forest, X = example()
-    monkeypatch.setattr(hard_forest, "ELEMENTS", 7)
+    monkeypatch.setattr(hard_forest, "at_a_time", lambda: 7)
     module = bitvec.to_torch(forest)
     monkeypatch.setattr(module.trees, "forward", counted := Counted(module.trees.forward))
     assert_same_bits(module(torch.tensor(X)), expected_raw(forest, X))
     assert counted.calls == -(-len(X) // 7)
+
+
+@pytest.mark.parametrize("form", ["perfect", "levels"])
+def test_rows_without_missing_values_are_walked_as_they_are(form, monkeypatch):
+    S = np.eye(3)[[2, 0]]
+    forest = Forest.from_matrices(S, [0.5, 0.25], [[0, 0], [0, 1], [1, 1]], [1.0, 2.0, 4.0])
+    right = replace(forest, tests=replace(forest.tests, missing_right=np.array([True, True])))
+    module = bitvec.to_torch(right, form=form)
+    monkeypatch.setattr(module.columns, "forward", counted := Counted(module.columns.forward))
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    for calls, value in enumerate([0.0, np.nan, np.inf, -np.inf]):
+        X[7] = value
+        assert_same_bits(module(torch.tensor(X)), expected_raw(right, X))
+        assert counted.calls == calls
+    # Of another forest of the same shape, whose copies are of other columns.
+    tests = replace(right.tests, column=np.array([1, 0], np.int32))
+    other = replace(right, tests=tests)
+    module.load_state_dict(bitvec.to_torch(other, form=form).state_dict())
+    X[7] = 0.0
+    assert_same_bits(module(torch.tensor(X)), expected_raw(other, X))
 
 
 class Counted:
@@ -237,7 +257,7 @@ def test_compiled_in_place_it_refuses_what_it_does_else_and_runs_hooks():
 def test_compiled_in_place_it_takes_blocks_and_gives_the_same_bits(monkeypatch):
     forest, X = example()
     monkeypatch.setattr(hard_forest, "COMPILED_ROWS", 16)
-    monkeypatch.setattr(hard_forest, "ELEMENTS", 7)
+    monkeypatch.setattr(hard_forest, "at_a_time", lambda: 7)
     module = bitvec.to_torch(forest)
     module.compile(fullgraph=True, dynamic=True)
     x, expected = torch.tensor(X), expected_raw(forest, X)
