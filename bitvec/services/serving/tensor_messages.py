@@ -17,6 +17,7 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.composition import Converted
 from bitvec.errors import InputError
+from bitvec.runtime.predict.code_books import CodeBook, book_of
 from bitvec.services.answer_columns import Columns
 from bitvec.services.serving.message_parts import frame_of, json_bytes, json_value
 
@@ -84,15 +85,20 @@ def metadata(forest: Converted, name: str, outputs: dict[str, Columns]) -> dict[
 
 
 def _inputs(forest: Converted) -> list[dict[str, Any]]:
-    names, books = forest.inputs.feature_names, forest.inputs.categories
-    number = _TYPES[forest.dtype]
-    if names is None or books is None or not any(books):
+    """Return the columns by name where some hold texts, else all as one tensor.
+
+    The protocol has no type for categories that are numbers: of these only codes can be sent.
+    """
+    names, number = forest.inputs.feature_names, _TYPES[forest.dtype]
+    books = [book_of(forest.inputs, column) for column in range(forest.n_features)]
+    has_numbers = any(isinstance(book, CodeBook) and book.has_no_texts for book in books)
+    if names is None or has_numbers or not any(books):
         return [{"name": ROWS, "datatype": number, "shape": [-1, forest.n_features]}]
-    found = []
-    for name, book in zip(names, books, strict=True):
-        kind = number if book is None else type_of(np.array(book))
-        found.append({"name": name, "datatype": kind, "shape": [-1]})
-    return found
+    kinds = [number if book is None else BYTES for book in books]
+    return [
+        {"name": name, "datatype": kind, "shape": [-1]}
+        for name, kind in zip(names, kinds, strict=True)
+    ]
 
 
 def decode(

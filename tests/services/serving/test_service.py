@@ -22,7 +22,7 @@ import bitvec
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
-from bitvec.services.serving import record_messages
+from bitvec.services.serving import record_messages, tensor_messages
 
 for name in ("starlette", "uvicorn", "prometheus_client", "polars", "lightgbm"):
     pytest.importorskip(name)
@@ -277,6 +277,31 @@ def test_the_client_of_triton_gets_the_bits_of_the_predictor(towns, binary):
     with pytest.raises(http.InferenceServerException, match="must be there, got 'x0'"):
         client.infer("towns", inputs[:1])
     client.close()
+
+
+def test_inputs_are_told_in_types_that_are_read():
+    forest = bitvec.Forest.from_matrices(
+        np.eye(2), [0.5, 0.5], [[0, 0], [0, 1], [1, 1]], [[1.0], [2.0], [3.0]]
+    )
+    for books, told in (
+        ((None, ("a", "b")), [("x", "FP64"), ("y", "BYTES")]),
+        ((None, (1, 2, 10)), [(tensor_messages.ROWS, "FP64")]),
+        ((("a", "b"), (1, 2, 10)), [(tensor_messages.ROWS, "FP64")]),
+    ):
+        of_books = replace(forest, inputs=Inputs(2, ("x", "y"), books))
+        inputs = tensor_messages.metadata(of_books, "m", {})["inputs"]
+        assert [(each["name"], each["datatype"]) for each in inputs] == told
+        tensors = [
+            {
+                **each,
+                "shape": [1 if n == -1 else n for n in each["shape"]],
+                "data": ["b"] if each["datatype"] == "BYTES" else [1.0] * (3 - len(inputs)),
+            }
+            for each in inputs
+        ]
+        body = json.dumps({"inputs": tensors}).encode()
+        asked = tensor_messages.decode(body, None, of_books, ("raw",))
+        assert bitvec.compile(of_books).raw(asked.rows).tolist() == [[3.0]]
 
 
 def test_a_matrix_is_answered_in_every_dtype(tmp_path):
