@@ -30,7 +30,7 @@ from bitvec.core.rule_text import RuleTexts
 from bitvec.core.shape_annotations import Bool, Float
 from bitvec.core.transforms import predictions
 from bitvec.core.tree_text import Trees, leaf_text
-from bitvec.errors import UnsupportedModelError
+from bitvec.errors import InputError, UnsupportedModelError
 
 Conditions = dict[int, Values]
 
@@ -90,11 +90,32 @@ class Rules(Sequence[Rule]):
     def __len__(self) -> int:
         return len(self._rules)
 
-    def matches(self, X: Float[Array, "batch n_features"]) -> Bool[Array, "batch n_rules"]:
-        """Return which rules hold for which rows, by their conditions alone."""
-        tests, sentinel = self._forest.tests, self._forest.inputs.missing_sentinel
+    def matches(self, X: Any) -> Bool[Array, "batch n_rules"]:
+        """Return which rules hold for which rows, by their conditions alone.
+
+        Parameters
+        ----------
+        X : array of numbers, (batch, n_features)
+            Categories as their codes.
+
+        Raises
+        ------
+        InputError
+            If it is another: columns of a frame are not found by name here.
+        """
+        tests, inputs = self._forest.tests, self._forest.inputs
+        if isinstance(X, list | tuple):
+            X = np.asarray(X)
+        is_array = isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
+        if not is_array or X.ndim != 2 or X.shape[1] != inputs.n_features:
+            got = f"{X.dtype} {X.shape}" if isinstance(X, np.ndarray) else type(X).__name__
+            raise InputError(
+                f"`X` must be an array of numbers of shape (batch, {inputs.n_features}), got "
+                f"{got}: pass the training columns in order, categories as codes."
+            )
+        sentinel = inputs.missing_sentinel
         with np.errstate(over="ignore", invalid="ignore"):
-            Z = np.asarray(X).astype(tests.dtype, copy=False)
+            Z = X.astype(tests.dtype, copy=False)
         if self._forest.feature_map is not None:
             Z = self._forest.feature_map(Z)
         row = np.arange(len(Z))

@@ -29,7 +29,7 @@ from bitvec.core.node_tests import CodeRule, Kind, MissingRule, axis_aligned, se
 from bitvec.core.output import Aggregate, Output
 from bitvec.core.source import Source
 from bitvec.core.structure import from_children
-from bitvec.errors import UnsupportedModelError
+from bitvec.errors import InputError, UnsupportedModelError
 
 
 @given(forests_with_rows(max_leaves=20))
@@ -195,3 +195,17 @@ def test_merged_rules_of_linear_leaves_are_refused(forest: Forest) -> None:
         return
     with pytest.raises(UnsupportedModelError, match="constant"):
         forest.to_rules(merged=True)
+
+
+def test_rows_that_are_no_array_of_the_training_columns_are_refused():
+    pd = pytest.importorskip("pandas")
+    stump = Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [1.0, 2.0])
+    rules = stump.to_rules()
+    assert rules.matches([[0, 1], [1, 0]]).tolist() == [[True, False], [False, True]]
+    for wrong, got in (
+        (pd.DataFrame({"b": [1.0], "a": [0.0]}), "got DataFrame"),
+        ([["a", "b"]], "got <U1"),
+        (np.zeros((2, 3)), r"got float64 \(2, 3\)"),
+    ):
+        with pytest.raises(InputError, match=got):
+            rules.matches(wrong)

@@ -159,12 +159,15 @@ def _fill_codes(chunk: Any, own: Column, to: Array) -> bool:
 def _of_polars(X: Any, columns: Columns, out: Sequence[Array]) -> list[bool]:
     polars, held = sys.modules["polars"], X.get_columns()
     kinds = polars.String, polars.Categorical, polars.Enum
+    # NumPy has none of them, and older versions of polars have not either.
+    wide = [getattr(polars, name) for name in ("Int128", "UInt128") if hasattr(polars, name)]
     found, asked = [False] * len(columns), []
     for row, (at, own) in enumerate(columns):
         series = held[at]
         dtype = series.dtype
         if own.reads_numbers:
-            if (dtype.is_float() or dtype.is_integer()) and not series.null_count():
+            is_plain = dtype.is_float() or (dtype.is_integer() and dtype not in wide)
+            if is_plain and not series.null_count():
                 values = series.to_numpy()
                 if values.dtype.kind in "iuf":
                     out[row][...], found[row] = own.require_numbers(values), True

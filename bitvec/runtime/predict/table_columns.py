@@ -128,10 +128,13 @@ class Column:
         """Return a narwhals series as numbers."""
         import narwhals
 
-        if self.domain is not None and series.dtype.is_numeric():
+        # NumPy has no such integers.
+        is_wide = series.dtype in (narwhals.Int128, narwhals.UInt128)
+        if self.domain is not None and series.dtype.is_numeric() and not is_wide:
             require_numbers(np.asarray(series.to_numpy()), self.domain, self.name)
         has_decimals = isinstance(self.book, CodeBook | Hashes) and self.book.decimals
-        if series.dtype.is_numeric() and series.dtype != narwhals.Decimal and not has_decimals:
+        as_they_are = series.dtype.is_numeric() and not is_wide and not has_decimals
+        if as_they_are and series.dtype != narwhals.Decimal:
             if self.book is not None:
                 self.book.refuse_numbers(self.name)
             return _numbers(series)
@@ -147,7 +150,9 @@ class Column:
         if found is not None:
             return self._from_distinct(*found, is_category=is_category)
         native = series.to_native()
-        if hasattr(native, "to_pylist"):  # narwhals loses the nulls of pyarrow's dictionary columns
+        if is_wide:
+            values = series.to_list()
+        elif hasattr(native, "to_pylist"):  # narwhals loses nulls of pyarrow's dictionaries
             values = native.to_pylist()
         else:
             held = series.to_numpy()

@@ -366,6 +366,15 @@ def test_pandas_columns_with_one_name_are_refused():
         rows(pd.DataFrame(VALUES, columns=["a", "b", "a"]), NAMED, F64)
 
 
+@pytest.mark.parametrize("n_rows", [2, 200])
+def test_polars_integers_of_128_bits_are_read(n_rows):
+    pl = pytest.importorskip("polars", minversion="1.20")
+    wide = pl.DataFrame({"a": [1, 2**64] * n_rows}, schema={"a": pl.Int128})
+    exact(rows(wide, Inputs(1), F64), [[1.0], [2.0**64]] * n_rows, F64)
+    holed = wide.with_columns(pl.when(pl.col("a") > 1).then("a"))
+    exact(rows(holed, Inputs(1), F32), [[np.nan], [2.0**64]] * n_rows, F32)
+
+
 def test_polars_decimals_and_enums_are_read():
     pl = pytest.importorskip("polars")
     frame = pl.DataFrame(
