@@ -314,7 +314,7 @@ def to_torch(
         whose parameters and sums over leaves are float32.
     leaves : "values" or "logits"
         What the parameter `v` holds, values if not given; with logits, leaf vectors are their
-        softmax.
+        softmax, which only leaves that hold probabilities of two or more classes can be.
     device : torch.device or str, optional
         The CPU if not given.
     routing : "auto", "dense" or "sparse"

@@ -15,7 +15,7 @@ from typing import Any, Final
 from bitvec.converters.attribute_records import Record
 from bitvec.converters.catboost import format as catboost
 from bitvec.converters.compositions import format as compositions
-from bitvec.converters.format import Content, Format
+from bitvec.converters.format import Content, Format, require_inherited
 from bitvec.converters.lightgbm import format as lightgbm
 from bitvec.converters.native import format as native
 from bitvec.converters.onnx import format as onnx
@@ -64,17 +64,20 @@ def format_of(model: Any) -> Format:
     Raises
     ------
     UnsupportedModelError
-        If no converter handles it.
+        If no converter handles it, or its class answers in its own way.
     InputError
         If there is no such file, or it is empty.
     """
     if is_path(model):
         return _format_of_content(Content.of(Path(model)))
-    is_record = isinstance(model, Record)
-    for module in [model.module] if is_record else [c.__module__ for c in type(model).__mro__]:
+    is_record, cls = isinstance(model, Record), type(model)
+    for base in [None] if is_record else cls.__mro__:
+        module = model.module if base is None else base.__module__
         for candidate in (*FORMATS, torch_program.FORMAT):
             known = any(f"{module}.".startswith(f"{name}.") for name in candidate.packages)
             if known and (candidate.holds is None or candidate.holds(model)):
+                if base is not None:
+                    require_inherited(cls, base)
                 return candidate
     names = ", ".join(f.name for f in FORMATS if f.packages)
     raise UnsupportedModelError(

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, Literal
 
-from bitvec.errors import InputError
+from bitvec.errors import InputError, UnsupportedModelError
 
 Target = Literal[
     "onnx",
@@ -31,6 +31,22 @@ Target = Literal[
     "sql",
 ]
 
+ANSWERING: Final = (
+    "predict",
+    "predict_proba",
+    "decision_function",
+    "score_samples",
+    "transform",
+    "_validate_X_predict",
+    "_raw_predict",
+    "_raw_predict_init",
+    "_predict_iterations",
+    "_preprocess_X",
+    "_score_samples",
+    "_compute_score_samples",
+    "_get_median_predict",
+)
+"""The methods that answer; a subclass that overrides one answers something else."""
 _HEAD: Final = 4096
 _FIRST_KEY: Final = re.compile(rb'\s*\{\s*"([^"\\]{0,64})"')
 _ZIP: Final = b"PK\x03\x04"
@@ -142,3 +158,24 @@ class Format:
     def module(self, role: Literal["read", "oracle"]) -> ModuleType:
         """Import a module of the converter."""
         return import_module(f"bitvec.converters.{self.folder}.{role}")
+
+
+def require_inherited(cls: type, base: type) -> None:
+    """Refuse a subclass of a library's class that answers in its own way.
+
+    Raises
+    ------
+    UnsupportedModelError
+    """
+    for method in ANSWERING:
+        if _definition(cls, method) is not _definition(base, method):
+            raise UnsupportedModelError(
+                f"a subclass of {base.__name__} must inherit `{method}`, got {cls.__name__}, which "
+                "has its own: its answers are not those of its trees, so convert a plain "
+                f"{base.__name__}."
+            )
+
+
+def _definition(cls: type, method: str) -> Any:
+    """Return what a class or its nearest base defines under a name, not bound to anything."""
+    return next((vars(base)[method] for base in cls.__mro__ if method in vars(base)), None)

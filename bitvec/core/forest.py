@@ -20,6 +20,7 @@ from bitvec.core.output import Output
 from bitvec.core.shape_annotations import Float, Int8
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors
+from bitvec.errors import InvalidForestError
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -137,7 +138,8 @@ class Forest:
         Raises
         ------
         InvalidForestError
-            If B is not the matrix of a binary tree, or the shapes do not fit.
+            If B is not the matrix of a binary tree, the shapes do not fit, or an array does not
+            hold numbers.
 
         Examples
         --------
@@ -145,9 +147,13 @@ class Forest:
         >>> stump.b.tolist(), stump.v.ravel().tolist()
         ([0.5], [10.0, 20.0])
         """
-        S, b, v = (np.array(a, np.float64) for a in (S, b, v))
+        try:
+            S, b, v = (np.array(a, np.float64) for a in (S, b, v))
+        except (TypeError, ValueError) as error:
+            raise InvalidForestError(f"S, b and v must hold numbers, got: {error}.") from None
         require(S.ndim == 2, f"S must have two axes (nodes, features), got shape {S.shape}.")
         require(b.shape == S.shape[:1], f"b must have one value per row of S, got shape {b.shape}.")
+        require(v.ndim in (1, 2), f"v must have one or two axes, got shape {v.shape}.")
         v = v.reshape(v.shape[0], -1)
         reads = S != 0
         reads[~reads.any(axis=1), :1] = True  # a zero row still needs an entry to be a row

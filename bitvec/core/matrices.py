@@ -59,9 +59,12 @@ def from_dense(matrix: ArrayLike) -> Bitvectors:
     Raises
     ------
     InvalidForestError
-        If the columns' zeros are not contiguous, or the columns are not a tree in this order.
+        If an element is neither 0 nor 1, the columns' zeros are not contiguous, or the columns are
+        not a tree in this order.
     """
-    zero = np.asarray(matrix) == 0
+    matrix = np.asarray(matrix)
+    zero = matrix == 0
+    require(bool(np.all(zero | (matrix == 1))), "each element of B must be 0 or 1.")
     require(zero.ndim == 2, f"B must have two axes (leaves, nodes), got shape {zero.shape}.")
     n_leaves, n_nodes = zero.shape
     require(n_leaves == n_nodes + 1, f"B must have one leaf more than nodes, got {zero.shape}.")

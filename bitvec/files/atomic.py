@@ -14,6 +14,7 @@ import contextlib
 import errno
 import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ def write(path: StrPath, content: bytes | Callable[[IO[bytes]], object]) -> Path
     Parameters
     ----------
     path : path
-        A file that is there is replaced; of a link, what it leads to.
+        A file that is there is replaced, and lends its permissions; of a link, what it leads to.
     content : bytes or callable
         The bytes, or what writes them to the stream that it is called with.
 
@@ -53,6 +54,8 @@ def write(path: StrPath, content: bytes | Callable[[IO[bytes]], object]) -> Path
             else:
                 stream.write(content)
             stream.flush()
+            if target.exists() and hasattr(os, "fchmod"):  # who may read it stays as it was
+                os.fchmod(stream.fileno(), stat.S_IMODE(target.stat().st_mode))
             os.fsync(stream.fileno())
             name().replace(target)
         _flush_directory(target.parent)

@@ -147,6 +147,8 @@ DENSE = {
     "no right side": ([[0], [0]], "breadth first"),
     "a root that misses the first leaf": ([[1, 0], [0, 1], [1, 1]], "breadth first"),
     "one interval twice": ([[0, 0], [1, 1], [1, 1]], "breadth first"),
+    "an element of -1": ([[0], [-1]], "must be 0 or 1"),
+    "an element that is missing": ([[0], [np.nan]], "must be 0 or 1"),
     "children before their parent": ([[0, 0], [1, 0], [1, 1]], "breadth first"),
     "more nodes than open intervals": (
         [[0, 1, 0], [1, 0, 1], [1, 1, 1], [1, 1, 1]],

@@ -37,7 +37,7 @@ from bitvec.core.node_tests import CodeRule, Kind, MissingRule, Relation, axis_a
 from bitvec.core.output import Aggregate, Output, SoftmaxSum
 from bitvec.core.source import Source
 from bitvec.core.structure import arrange
-from bitvec.errors import FileFormatError
+from bitvec.errors import FileFormatError, UnsupportedModelError
 
 MOST_OUTPUTS: Final = 2**16
 """More outputs than this must be borne out by as many trees before anything is allocated."""
@@ -176,5 +176,11 @@ def _feature_names(text: ModelText, n_features: int) -> tuple[str, ...] | None:
 
 def _classes(opened: Opened, link: Link, n_outputs: int) -> tuple[Array, ...] | None:
     if opened.wrapped:
+        if opened.labels is not None and np.size(opened.labels) < 2:
+            raise UnsupportedModelError(
+                "a classifier must be fitted to two classes or more, got one: LightGBM answers "
+                "with probabilities of two, of which it knows no name for the other; convert "
+                "`model.booster_`."
+            )
         return None if opened.labels is None else (np.asarray(opened.labels),)
     return (np.arange(max(2, n_outputs)),) if link.classifies else None

@@ -15,7 +15,6 @@ from bitvec.errors import UnsupportedModelError
 from bitvec.verify.oracle import Oracle
 
 PACKAGES: Final = ("bitvec.learners", "bitvec.learners.retrained")
-_ANSWERING = ("predict", "predict_proba")
 
 
 def is_estimator(model: Any) -> bool:
@@ -38,7 +37,7 @@ def held_forest(model: Any) -> Forest:
     UnsupportedModelError
         If it is not fitted, or answers otherwise than its forest.
     """
-    _require_own_answers(model)
+    _require_fitted(model)
     beside = getattr(model, "_beside_forest", None)
     if beside is not None:
         raise UnsupportedModelError(
@@ -65,7 +64,7 @@ def oracle_of_estimator(model: Any, native: Callable[[Any], Oracle]) -> Oracle:
     UnsupportedModelError
         If it is not fitted, answers otherwise than its forest, or holds no native trees.
     """
-    _require_own_answers(model)
+    _require_fitted(model)
     trees = getattr(model, "_native", None)
     if trees is None:
         raise UnsupportedModelError(
@@ -91,17 +90,9 @@ def oracle_of_estimator(model: Any, native: Callable[[Any], Oracle]) -> Oracle:
     )
 
 
-def _require_own_answers(model: Any) -> None:
-    """Refuse what is not fitted, and a subclass with answers of its own."""
-    name = type(model).__name__
+def _require_fitted(model: Any) -> None:
     if not is_fitted(model):
+        name = type(model).__name__
         raise UnsupportedModelError(
             f"the {name} must be fitted, got one without `forest_`: call fit first."
         )
-    for method in _ANSWERING:
-        answer = getattr(type(model), method, None)
-        if answer is not None and not answer.__module__.startswith("bitvec."):
-            raise UnsupportedModelError(
-                f"a subclass of a bitvec estimator must inherit `{method}`, got {name}, which has "
-                "its own: its answers are not those of its trees, so take `model.forest_`."
-            )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bitvec.converters.attribute_records import Record, attributes, class_name
+from bitvec.converters.format import require_inherited
 from bitvec.core.arrays import Array
 from bitvec.core.inputs import Inputs
 from bitvec.core.shape_annotations import Float64
@@ -35,23 +36,6 @@ HISTOGRAMS = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
 ADABOOST = ("AdaBoostClassifier", "AdaBoostRegressor")
 ISOLATION = ("IsolationForest",)
 MODELS = (*TREES, *FORESTS, *BAGGING, *BOOSTING, *HISTOGRAMS, *ADABOOST, *ISOLATION)
-
-_ANSWERING = (
-    "predict",
-    "predict_proba",
-    "decision_function",
-    "score_samples",
-    "_validate_X_predict",
-    "_raw_predict",
-    "_raw_predict_init",
-    "_predict_iterations",
-    "_preprocess_X",
-    "_score_samples",
-    "_compute_score_samples",
-    "_get_median_predict",
-)
-"""The methods that answer; a subclass that overrides one answers something else."""
-
 
 _ADVICE = {
     "RandomTreesEmbedding": "it returns leaf indicators; convert its members, "
@@ -94,13 +78,7 @@ def kind_of(model: Any, supported: tuple[str, ...] = MODELS) -> str:
     )
     if base is None:
         raise _refusal(model, supported)
-    for method in _ANSWERING:
-        if _definition(type(model), method) is not _definition(base, method):
-            raise UnsupportedModelError(
-                f"a subclass of {base.__name__} must inherit `{method}`, got "
-                f"{type(model).__name__}, which has its own: its answers are not those of its "
-                f"trees, so convert a plain {base.__name__}."
-            )
+    require_inherited(type(model), base)
     return base.__name__
 
 
@@ -112,11 +90,6 @@ def _refusal(model: Any, supported: tuple[str, ...]) -> UnsupportedModelError:
         f"the model must be one of {', '.join(supported)}, got {name}"
         + (f": {match}." if match else ".")
     )
-
-
-def _definition(cls: type, method: str) -> Any:
-    """Return what a class or its nearest base defines under a name, not bound to anything."""
-    return next((vars(base)[method] for base in cls.__mro__ if method in vars(base)), None)
 
 
 def is_classifier(kind: str) -> bool:

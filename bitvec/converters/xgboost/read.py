@@ -281,12 +281,30 @@ def _groups(learner: Document, n_outputs: int) -> tuple[int, ...]:
 
 
 def classes_of(opened: Opened, objective: Objective, n_outputs: int) -> tuple[Array, ...] | None:
-    """Return the labels of each output group, or None for a regressor."""
+    """Return the labels of each output group, or None for a regressor.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If a wrapper answers with neither probabilities nor one label.
+    """
     classifies = objective.classifies if opened.classifies is None else opened.classifies
     if not classifies:
+        if objective.labels_from_raw:
+            raise UnsupportedModelError(
+                "a regressor must predict values, got the objective multi:softmax, by which it "
+                "predicts numbers of classes: convert `model.get_booster()`."
+            )
         return None
     groups = _groups(opened.learner, n_outputs)
-    if opened.labels is not None:
+    is_pair = opened.labels is not None and opened.labels.size == 2 == n_outputs
+    if is_pair and len(groups) == 1 and not objective.labels_from_raw:
+        raise UnsupportedModelError(
+            "an XGBClassifier of two classes must have one output, got two, as by the objective "
+            "multi:softprob: it predicts two truth values a row; convert `model.get_booster()`."
+        )
+    # A wrapper that was fitted to the class 0 alone has two columns of probabilities too.
+    if opened.labels is not None and opened.labels.size > 1:
         return (opened.labels,) * len(groups)
     return tuple(np.arange(max(2, size)) for size in groups)
 

@@ -185,13 +185,16 @@ def _leaf_vectors(trees: list[Any], split: Array, leaf: Array, right: Array, sta
 def _base_margin(document: Any, n_features: int) -> Array:
     """Return what the library adds leaves to: its answer where each leaf is -0.0.
 
-    Only the first iteration of the document is kept.
+    Only the first iteration of the document is kept, without the weights of a dart, whose sum
+    turns -0.0, the margin of a probability of .5, into 0.0.
     """
     import xgboost
     from scipy import sparse
 
     booster = document["learner"]["gradient_booster"]
-    model = booster.get("gbtree", booster)["model"]
+    booster = booster.get("gbtree", booster) | {"name": "gbtree"}
+    document["learner"]["gradient_booster"] = booster
+    model = booster["model"]
     n_trees = model["iteration_indptr"][1]
     trees = [
         tree | {name: [-0.0] * len(tree[name]) for name in LEAF_NUMBERS if name in tree}
@@ -200,9 +203,6 @@ def _base_margin(document: Any, n_features: int) -> Array:
     model["trees"], model["tree_info"] = trees, model["tree_info"][:n_trees]
     model["iteration_indptr"] = [0, n_trees]
     model["gbtree_model_param"]["num_trees"] = str(n_trees)
-    for holder in (booster, model):
-        if "weight_drop" in holder:
-            holder["weight_drop"] = holder["weight_drop"][:n_trees]
     blank = xgboost.Booster(model_file=bytearray(json.dumps(document).encode()))
     row = xgboost.DMatrix(sparse.csr_matrix((1, n_features), dtype=np.float32))
     margin = blank.predict(row, output_margin=True, validate_features=False)

@@ -337,7 +337,7 @@ def _warn_of_codes(X: Array, inputs: Inputs) -> None:
 
 
 def open_sparse(X: Any, inputs: Inputs) -> Any:
-    """Return a scipy matrix by rows, checked as `open_table` does, repeated entries added up."""
+    """Return a scipy matrix by rows, its entries in order, checked as `open_table` does."""
     _require_shape(X.shape, inputs)
     if inputs.category_hashes:
         raise InputError(
@@ -348,6 +348,11 @@ def open_sparse(X: Any, inputs: Inputs) -> Any:
     _require_numbers(X.dtype)
     X = X.tocsr()
     if not X.has_canonical_format:
-        X = X.copy()
+        n_entries, X = X.nnz, X.copy()
         X.sum_duplicates()
+        if X.nnz < n_entries:
+            raise InputError(
+                "a sparse `X` must hold each entry once, got some twice, of which scipy means the "
+                "sum and other libraries read the last: call X.sum_duplicates()."
+            )
     return X

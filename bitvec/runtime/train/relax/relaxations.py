@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.errors import InputError, UnsupportedModelError
@@ -20,6 +22,8 @@ from bitvec.runtime.train.relax.gates import ACTIVATIONS, SHARES, require_activa
 from bitvec.runtime.train.relax.leaf_maps import LEAF_MAPS
 from bitvec.runtime.train.relax.scores import SCORES
 
+ROUNDING = 1e-5
+"""By how much probabilities may differ from a sum of 1, or lie outside of [0, 1]."""
 PRODUCT = "product"
 PATH_GATES = (*SHARES, "kernel", "straight_through")
 GATES = (*PATH_GATES, *ACTIVATIONS)
@@ -165,12 +169,25 @@ def find(relaxation: object) -> Relaxation:
     return RELAXATIONS[relaxation]
 
 
+def are_distributions(v: Array) -> bool:
+    """Return whether each leaf vector, (n_leaves, width), holds probabilities that sum to 1."""
+    total = v.sum(axis=1, dtype=np.float64)
+    return bool(v.shape[1] > 1 and np.all(v >= 0) and np.all(np.abs(total - 1) < ROUNDING))
+
+
 def require_relaxable(forest: Forest, relaxation: Relaxation, leaves: str) -> None:
     """Raise UnsupportedModelError if a forest has no such soft form."""
     aggregate = forest.output.aggregate
     reason = None
     if forest.leaves.linear is not None and leaves == "logits":
         reason = "have constant leaves to hold logits, got linear ones"
+    elif leaves == "logits" and not (
+        forest.n_outputs > 1 == len(forest.output.groups) and are_distributions(forest.leaves.v)
+    ):
+        reason = (
+            "have leaves that are probabilities of two or more classes to hold logits, got others: "
+            'pass leaves="values"'
+        )
     elif forest.kernel is not None and relaxation.gate != "kernel":
         reason = (
             "have no prediction kernel, whose answers are soft already: pass "

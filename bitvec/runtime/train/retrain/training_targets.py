@@ -57,6 +57,8 @@ def targets(
         columns = [_codes(table[:, g], labels, name) for g, labels in enumerate(output.classes)]
         return np.stack(columns, axis=1)
     try:
+        if table.dtype.kind in "cmM":  # complex numbers and times, which NumPy would cast
+            raise TypeError
         values = table.astype(np.float64)
     except (TypeError, ValueError):
         raise InputError(

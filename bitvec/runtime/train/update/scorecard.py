@@ -60,7 +60,8 @@ def _auc(rows: Rows) -> float:
     """
     n = rows.answer.shape[1]
     found = [
-        area(rows.answer[:, k], rows.target == k, rows.weight) for k in (range(n) if n > 2 else [1])
+        area(rows.answer[:, k], rows.target == k, rows.weight)
+        for k in ([1] if n == 2 else range(n))
     ]
     known = [one for one in found if not np.isnan(one)]
     return float(np.mean(known)) if known else np.nan

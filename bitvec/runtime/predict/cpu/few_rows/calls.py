@@ -180,8 +180,8 @@ class Call:
         self._before: Call | None = None
 
     def function(self) -> Callable[[Any], Array | None]:
-        """Return `answer`, or a builtin that stands for it."""
-        if self._builtin is None:
+        """Return `answer`, or a builtin that stands for it where an answer has values."""
+        if self._builtin is None and self._width != 0:
             step = self._dtype.itemsize if self._is_typed else 1
             made = builtin(self.answer, self._width or 0, self._dtype, step)
             call: Call | None = self
