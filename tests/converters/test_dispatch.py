@@ -155,6 +155,23 @@ def test_objects_are_recognised_by_class_also_of_subclasses():
             bitvec.convert(thing)
 
 
+@pytest.mark.parametrize(
+    ("library", "name"),
+    [
+        ("xgboost", "XGBRegressor"),
+        ("lightgbm", "LGBMRegressor"),
+        ("catboost", "CatBoostRegressor"),
+        ("sklearn.ensemble", "VotingRegressor"),
+        ("sklearn.pipeline", "Pipeline"),
+    ],
+)
+def test_a_subclass_that_answers_in_its_own_way_is_refused(library, name):
+    base = getattr(pytest.importorskip(library), name)
+    own = {"predict": lambda self, X: 2 * base.predict(self, X), "__init__": lambda self: None}
+    with pytest.raises(UnsupportedModelError, match=f"subclass of {name} must inherit `predict`"):
+        dispatch.format_of(type("Mine", (base,), own)())
+
+
 def test_every_format_has_a_converter_and_says_what_it_supports():
     for source in FORMATS:
         for role in ("read", "oracle"):

@@ -105,6 +105,12 @@ def test_wrappers_give_labels_of_any_kind_and_their_probabilities(kind, n_classe
     assert oracle.n_trees == forest.n_trees
 
 
+def test_a_classifier_of_one_class_is_refused():
+    model = lgb.LGBMClassifier(n_estimators=2, **QUIET).fit(small().X, np.full(len(small().X), 7))
+    with pytest.raises(UnsupportedModelError, match="fitted to two classes or more"):
+        bitvec.convert(model)
+
+
 def test_a_text_of_classes_gives_probabilities_but_no_labels(tmp_path):
     trained("multiclass").save_model(tmp_path / "model.txt")
     oracle = oracle_of(tmp_path / "model.txt")

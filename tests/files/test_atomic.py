@@ -174,18 +174,22 @@ def named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
 @pytest.mark.parametrize("system", [lambda monkeypatch: None, named], ids=["unnamed", "named"])
-def test_permissions_are_those_of_an_ordinary_file(
+def test_permissions_are_those_of_an_ordinary_file_or_of_the_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
     system(monkeypatch)
     for umask, mode in ((0o022, 0o644), (0o077, 0o600), (0, 0o666)):
+        path = tmp_path / oct(mode)
         before = os.umask(umask)
         try:
-            atomic.write(tmp_path / "a", b"")
+            atomic.write(path, b"")
+            assert stat.S_IMODE(path.stat().st_mode) == mode
+            path.chmod(0o640)
+            atomic.write(path, b"again")
+            assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"again", 0o640)
         finally:
             os.umask(before)
-        assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == mode
-    assert entries(tmp_path) == ["a"]
+    assert len(entries(tmp_path)) == 3
 
 
 KILLED = """

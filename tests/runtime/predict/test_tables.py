@@ -160,10 +160,15 @@ def test_absent_entries_of_a_sparse_matrix_read_as_told_and_stored_zeros_as_zero
         assert X.nnz == 3, "the caller's matrix is left as it was"
 
 
-def test_repeated_entries_of_a_sparse_matrix_add_up():
+def test_entries_that_repeat_by_rows_are_refused_since_libraries_read_them_in_two_ways():
     sparse = pytest.importorskip("scipy.sparse")
     X = sparse.coo_matrix(([1.0, 2.0], ([0, 0], [1, 1])), shape=(1, 3))
     exact(rows(X, PLAIN, F64), [[0, 3, 0]], F64)
+    twice = sparse.csr_matrix(([1.0, 2.0], [1, 1], [0, 2]), shape=(1, 3))
+    with pytest.raises(InputError, match="each entry once"):
+        rows(twice, PLAIN, F64)
+    unsorted = sparse.csr_matrix(([1.0, 2.0], [1, 0], [0, 2]), shape=(1, 3))
+    exact(rows(unsorted, PLAIN, F64), [[2, 1, 0]], F64)
 
 
 def test_a_sparse_matrix_of_another_width_is_refused():

@@ -17,7 +17,7 @@ from bitvec.runtime.train.relax import feature_margins
 from bitvec.runtime.train.relax.dense_rows import DenseRows, RowParameters
 from bitvec.runtime.train.relax.feature_margins import MarginRows, margin_rows, softplus
 from bitvec.runtime.train.relax.soft_rows import StandardColumns
-from bitvec.runtime.train.relax.tracing import sums
+from bitvec.runtime.train.relax.tracing import is_traced, sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,22 +30,37 @@ class RuleRows:
     rows : int64, (n,), optional
         All rows if not given.
     patterns : bool, (n_patterns, n_columns)
-        Columns whose missing values make a row missing.
+        Columns whose missing values make a row missing that reads all columns.
     pattern : int64, (n,)
         That of each row.
+    unweighted : bool, (n, n_columns), optional
+        Columns that rows read by a weight of 0 in the forest, if there are any.
     """
 
     rule: MissingRule
     rows: Tensor | None
     patterns: Tensor
     pattern: Tensor
+    unweighted: Tensor | None
 
-    def missing(self, standard: StandardColumns, dtype: torch.dtype) -> Tensor | None:
-        """Return where these rows are missing, bool (n, batch), if anything is."""
+    def missing(self, standard: StandardColumns, S: Tensor) -> Tensor | None:
+        """Return where these rows of S, (n, n_columns), are missing, bool (n, batch), if any is."""
         if standard.missing is None:
             return None
-        hits = self.patterns.to(dtype) @ standard.missing.to(dtype)
-        return (hits > 0).index_select(0, self.pattern)
+        reads, absent = self._reads(S), standard.missing.to(S.dtype)
+        if not is_traced() and bool(reads.all()):
+            hits = self.patterns.to(S.dtype) @ absent
+            return (hits > 0).index_select(0, self.pattern)
+        return (reads & self.patterns.index_select(0, self.pattern)).to(S.dtype) @ absent > 0
+
+    def blocks(self, S: Tensor, line: Tensor) -> Tensor:
+        """Return the columns whose missing values make some of these rows of S missing."""
+        return self._reads(S)[line] & self.patterns[self.pattern[line]]
+
+    def _reads(self, S: Tensor) -> Tensor:
+        """Return which columns rows read; a weight of 0, as where nothing has moved, reads none."""
+        reads = S.detach() != 0
+        return reads if self.unweighted is None else reads | self.unweighted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,12 +146,14 @@ def dense_block(
         at = np.flatnonzero(rule_of_row == rule)
         every = len(at) == len(row)
         patterns, pattern = np.unique(dense.missing_columns(row[at]), axis=0, return_inverse=True)
+        unweighted = dense.own[row[at]] & (dense.get_buffer("start_S").cpu().numpy()[row[at]] == 0)
         rules.append(
             RuleRows(
                 MissingRule(int(rule)),
                 None if every else put(at),
                 put(patterns),
                 put(pattern.ravel()),
+                put(unweighted) if unweighted.any() else None,
             )
         )
     return DenseBlock(
@@ -220,7 +237,7 @@ def margins(
         if part.rows is not None:
             own, begin = own.index_select(0, part.rows), begin.index_select(0, part.rows)
         values.append(torch.addmm(begin[:, None], own, standard.value))
-        absent.append(part.missing(standard, shift.dtype))
+        absent.append(part.missing(standard, own))
     value, missing = values[0], absent[0]
     if block.back is not None:
         value = torch.cat(values).index_select(0, block.back)
@@ -317,7 +334,8 @@ def pair_margins(
         value = value + dot if own is None else value.index_add(0, own, dot)
         if standard.missing is not None:
             line = its_row if part.rows is None else torch.searchsorted(part.rows, its_row)
-            blocks = part.patterns[part.pattern[line]]
+            S = parameters.S if part.rows is None else parameters.S.index_select(0, part.rows)
+            blocks = part.blocks(S, line)
             gone = (blocks & standard.missing.T[its_at]).any(dim=1)
             if missing is None:
                 missing = torch.zeros(len(row), dtype=torch.bool, device=row.device)

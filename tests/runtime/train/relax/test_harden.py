@@ -179,6 +179,23 @@ def test_soft_scores_tend_to_the_hardened_forest(data, relaxation):
     assert np.allclose(soft, reference.raw(harden(module), X)[clear], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("amount", [0.0, 0.1])
+@pytest.mark.parametrize("relaxation", RELAXATIONS)
+def test_missing_values_turn_soft_rows_as_the_hardened_ones(relaxation, amount):
+    B = [[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1]]
+    forest = Forest.from_matrices(np.eye(3)[[2, 0, 1]], [0.2, 0.1, -0.3], B, [1, 2, 4, 8])
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    module = shaken(forest, ("S", "b", "v"), X, amount, dtype=torch.float64, relaxation=relaxation)
+    module.gamma = 1e8
+    # Columns that had values where the module was calibrated: no weight reads their mean instead.
+    X[rng.random(X.shape) < 0.2] = np.nan
+    for routing in ("dense", *(["sparse"] if relaxation == "smooth_step" else [])):
+        module.routing = routing
+        expected = reference.raw(harden(module), X)
+        assert np.allclose(module(X).detach(), expected, rtol=1e-5, atol=1e-5)
+
+
 def stump(**options):
     return replace(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), **options)
 

@@ -46,6 +46,13 @@ def test_scores_of_classes_are_those_of_scikit_learn(n_classes):
     assert scorecard(output, raw, target, weight) == pytest.approx(wanted, rel=1e-12)
 
 
+def test_of_one_class_all_is_right_and_nothing_ranked():
+    output = Output(1, np.dtype(np.float64), classes=(np.array([7]),))
+    found = scorecard(output, np.ones((5, 1)), np.zeros((5, 1), int), np.ones(5))
+    assert (found["accuracy"], found["log_loss"]) == (1, 0)
+    assert "auc" not in found
+
+
 def test_one_output_for_two_classes_scores_the_second():
     raw, target, weight = rows(2)
     margin = raw[:, 1:] - raw[:, :1]
