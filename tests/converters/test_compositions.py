@@ -20,7 +20,7 @@ import lightgbm  # noqa: E402
 import xgboost  # noqa: E402
 from proof_laws import some_in_full  # noqa: E402
 from sklearn.calibration import CalibratedClassifierCV  # noqa: E402
-from sklearn.compose import TransformedTargetRegressor  # noqa: E402
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor  # noqa: E402
 from sklearn.datasets import load_breast_cancer  # noqa: E402
 from sklearn.ensemble import (  # noqa: E402
     BaggingClassifier,
@@ -39,13 +39,20 @@ from sklearn.ensemble import (  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 from sklearn.model_selection import GridSearchCV  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
-from sklearn.preprocessing import MinMaxScaler, PowerTransformer, StandardScaler  # noqa: E402
+from sklearn.preprocessing import (  # noqa: E402
+    FunctionTransformer,
+    MinMaxScaler,
+    OneHotEncoder,
+    PowerTransformer,
+    StandardScaler,
+)
 
 import bitvec  # noqa: E402
 from bitvec import files  # noqa: E402
 from bitvec.converters.catboost.oracle import is_x86  # noqa: E402
 from bitvec.core.composition import Composition, Interpolated, Logistic  # noqa: E402
 from bitvec.errors import FileFormatError, InputError, InvalidForestError, UnsupportedModelError  # noqa: E402
+from bitvec.runtime.predict import datafiles  # noqa: E402
 from bitvec.verify.certificates.digest import forest_digest  # noqa: E402
 
 SMALL = {"n_estimators": 3, "max_depth": 4, "random_state": 0}
@@ -308,6 +315,16 @@ def test_a_composition_of_other_rows_does_not_pass() -> None:
         ),
         (
             lambda: TransformedTargetRegressor(
+                RandomForestRegressor(2),
+                transformer=FunctionTransformer(
+                    np.log, np.exp, inv_kw_args={"dtype": np.float32}, check_inverse=False
+                ),
+                check_inverse=False,
+            ),
+            "inv_kw_args",
+        ),
+        (
+            lambda: TransformedTargetRegressor(
                 RandomForestRegressor(2), transformer=PowerTransformer()
             ),
             "PowerTransformer",
@@ -418,3 +435,45 @@ def test_rows_made_for_nodes_are_rows_that_every_member_takes() -> None:
     plain = RandomForestClassifier(10, random_state=1)
     model = VotingClassifier([("plain", plain), ("scaled", scaled)], voting="soft").fit(X, y)
     assert bitvec.certify(bitvec.convert(model), model, X).passed
+
+
+def test_a_pipeline_refuses_what_pipelines_within_its_model_refuse() -> None:
+    X, y = rows(2)
+    within = make_pipeline(MinMaxScaler(), RandomForestClassifier(**SMALL))
+    model = VotingClassifier(
+        [("a", within), ("b", GradientBoostingClassifier(**SMALL))], voting="soft"
+    )
+    for steps in ([MinMaxScaler()], ["passthrough"]):
+        piped = make_pipeline(*steps, model).fit(X, y)
+        composition = bitvec.convert(piped)
+        assert bitvec.certify(composition, piped, X, progress=False).passed
+        predictor = bitvec.compile(composition)
+        far = np.full((1, 4), 1e300)
+        for answer in (piped.predict, predictor.predict):
+            with pytest.raises(ValueError):  # noqa: PT011: scikit-learn's, and a subclass of it
+                answer(far)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_columns_that_one_member_drops_are_those_of_another(order: int, tmp_path: Path) -> None:
+    pd, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    X, y = rows(2)
+    frame = pd.DataFrame(X[:, :2], columns=["a", "b"])
+    frame["c"] = pd.Series(np.array(["01", "1", "2"])[y + (X[:, 2] > 0)], dtype=object)
+    texts = OneHotEncoder(handle_unknown="ignore")
+    members = [
+        (name, make_pipeline(ColumnTransformer(parts), RandomForestClassifier(**SMALL)))
+        for name, parts in (
+            ("numbers", [("a", MinMaxScaler(), ["a"])]),
+            ("texts", [("c", texts, ["c"]), ("b", "passthrough", ["b"])]),
+        )
+    ]
+    model = VotingClassifier(members[::order], voting="soft").fit(frame, y)
+    composition = bitvec.convert(model)
+    assert bitvec.certify(composition, model, frame, progress=False).passed
+    assert bitvec.certify(composition, model, progress=False).passed
+    bitvec.save(composition, tmp_path / "saved.safetensors")
+    polars.DataFrame(frame.to_dict("list")).write_csv(tmp_path / "rows.csv")
+    table = datafiles.read(tmp_path / "rows.csv", inputs=composition.inputs)
+    found = bitvec.compile(bitvec.convert(tmp_path / "saved.safetensors")).predict_proba(table.data)
+    assert np.array_equal(found, model.predict_proba(frame))

@@ -12,6 +12,7 @@ for library in ("lightgbm", "pandas", "scipy", "sklearn"):
     pytest.importorskip(library)
 
 from scipy import sparse  # noqa: E402
+from sklearn import config_context  # noqa: E402
 from sklearn.compose import ColumnTransformer  # noqa: E402
 from sklearn.decomposition import PCA  # noqa: E402
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier  # noqa: E402
@@ -206,3 +207,30 @@ def test_a_saved_forest_keeps_its_domains(tmp_path: Path) -> None:
     table.loc[0, "sex"] = "x"
     with pytest.raises(InputError, match="known categories"):
         bitvec.compile(back).predict(table)
+
+
+def test_a_frame_between_steps_keeps_dtypes_of_columns_and_is_refused():
+    single = ColumnTransformer(
+        [("codes", OrdinalEncoder(dtype=np.float32), [0]), ("kept", "passthrough", [1, 2])]
+    )
+    cells = X.copy()
+    cells[:, 0] = np.round(np.nan_to_num(cells[:, 0])) % 3
+    model = make_pipeline(single, DecisionTreeClassifier(max_depth=2)).fit(cells, Y)
+    bitvec.convert(model)
+    of_frames = pytest.raises(UnsupportedModelError, match="frame of pandas whose columns")
+    with config_context(transform_output="pandas"), of_frames:
+        bitvec.convert(model)
+    with pytest.raises(UnsupportedModelError, match="frame of pandas whose columns"):
+        bitvec.convert(model.set_output(transform="pandas"))
+
+
+def test_columns_that_are_only_chosen_leave_others_unread():
+    rows = frame()[0].copy()
+    rows["text"] = "unread"
+    column = next(name for name in rows if rows[name].dtype.kind == "f")
+    kept = ColumnTransformer([("kept", "passthrough", [column])])
+    y = (np.nan_to_num(rows[column]) > 0).astype(int)
+    model = make_pipeline(kept, DecisionTreeClassifier(max_depth=2)).fit(rows, y)
+    predictor = bitvec.compile(bitvec.convert(model))
+    assert np.array_equal(predictor.predict(rows), model.predict(rows))
+    assert np.array_equal(predictor.predict(rows[[column]]), model.predict(rows))

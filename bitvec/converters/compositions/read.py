@@ -27,7 +27,7 @@ from bitvec.core.composition import (
     Member,
 )
 from bitvec.core.forest import Forest
-from bitvec.core.inputs import Inputs
+from bitvec.core.inputs import Domain, Inputs
 from bitvec.errors import UnsupportedModelError
 from bitvec.files.sound import sound
 
@@ -131,7 +131,7 @@ class _Members:
         if self.sources[0].columns is None and n in (None, first.n_features):
             alike = all(model.inputs.n_features == first.n_features for model in self.models)
             if alike:
-                return first
+                return _shared([model.inputs for model in self.models])
         if n is None:
             raise refused(self.owner, "its members read different columns")
         return Inputs(int(n), None if names is None else tuple(map(str, names)))
@@ -142,6 +142,21 @@ class _Members:
             Member(model, asked(source.model), columns=source.columns, **more)
             for source, model in zip(self.sources, self.models, strict=True)
         ]
+
+
+def _shared(inputs: list[Inputs]) -> Inputs:
+    """Return the columns of members, each as one reads it that does not drop it, texts first."""
+    first = inputs[0]
+    if all(one.domains is None for one in inputs):
+        return first
+    domains, books = [], []
+    for at in range(first.n_features):
+        reading = [one for one in inputs if not one.domains or one.domains[at].dtype != "dropped"]
+        of_texts = [one for one in reading if one.book(at) is not None]
+        chosen = [*of_texts, *(one for one in reading if one.domains), *inputs][0]
+        domains.append(chosen.domains[at] if chosen.domains else Domain("any"))
+        books.append(chosen.book(at))
+    return replace(first, categories=tuple(books) if any(books) else None, domains=tuple(domains))
 
 
 def _probabilities(_: Any) -> Asked:
@@ -253,6 +268,8 @@ def _inverse(model: Any, transformer: Any, members: _Members) -> list[tuple[str,
     kind = library_class(transformer)
     if kind == "FunctionTransformer":
         function = transformer.inverse_func
+        if getattr(transformer, "inv_kw_args", None):
+            raise refused(model, "its inverse function has arguments of its own, `inv_kw_args`")
         if function is None:
             return []
         if isinstance(function, Record) and function.module == "numpy":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from bitvec.converters.attribute_records import library_class
+from bitvec.converters.attribute_records import Record, library_class
 from bitvec.converters.pipelines.operations import (
     DOUBLE,
     SINGLE,
@@ -153,6 +154,18 @@ class Step:
         """Return the error for a step that cannot be folded."""
         return UnsupportedModelError(f"{self.name} cannot be folded into the trees: {why}.")
 
+    def require_array(self, block: Block) -> None:
+        """Refuse a step that returns these columns as a frame, where each keeps its own dtype.
+
+        Of a live step scikit-learn's configuration counts where it has none of its own.
+        """
+        config = getattr(self.model, "_sklearn_output_config", {}).get("transform")
+        sklearn = None if isinstance(self.model, Record) else sys.modules.get("sklearn")
+        if config is None and sklearn is not None:
+            config = sklearn.get_config().get("transform_output")
+        if config not in (None, "default") and len({column.dtype for column in block.columns}) > 1:
+            raise self.refuse(f"it returns a frame of {config} whose columns have several dtypes")
+
     def fitted(self, attribute: str) -> Any:
         """Return an attribute that a fitted step has."""
         if not hasattr(self.model, attribute):
@@ -209,4 +222,5 @@ def joined(blocks: list[Block], step: Step, *, sparse: bool) -> Block:
             "it makes a dense matrix of a scaled sparse one before trees that tell zeros apart"
         )
     found = Block(tuple(column for block in blocks for column in block.columns), sparse)
+    step.require_array(found)
     return as_floats(found) if sparse else found.promoted()

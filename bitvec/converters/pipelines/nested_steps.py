@@ -36,9 +36,7 @@ def follow(step: Step, block: Block, walk: Walk) -> Block:
     width = getattr(step.model, "n_features_in_", None)
     if width is not None and width != len(block.columns):
         raise step.refuse(f"it was fitted on {width} columns and is given {len(block.columns)}")
-    config = getattr(step.model, "_sklearn_output_config", {}).get("transform", "default")
-    if config not in (None, "default") and len({column.dtype for column in block.columns}) > 1:
-        raise step.refuse(f"it returns a frame of {config} whose columns have several dtypes")
+    step.require_array(block)
     return found(step, block, walk)
 
 

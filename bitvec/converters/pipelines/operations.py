@@ -20,6 +20,7 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.float_keys import first_taken_to, key_of
+from bitvec.core.inputs import Domain
 from bitvec.core.key_intervals import (
     Values,
     complement,
@@ -250,6 +251,33 @@ class Require:
         ends = key_of(self.most, self.source), key_of(np.inf, self.source)
         inside, outside = ((-ends[0], ends[0]),), ((-ends[1], -ends[1]), (ends[1], ends[1]))
         return Values(joined((*inside, *(outside if self.infinite else ()))), self.nan)
+
+    def preimages(self, sets: list[Values]) -> list[Values]:
+        """Return the sets."""
+        return sets
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """A check that lets the numbers of a forest's own domain pass."""
+
+    source: np.dtype
+    taken: Domain
+    labels: ClassVar[None] = None
+
+    @property
+    def target(self) -> np.dtype:
+        """The same dtype."""
+        return self.source
+
+    def apply(self, x: Array) -> tuple[Array, Bool[Array, " n"]]:
+        """Return the values themselves, and which of them pass."""
+        return x, self.taken.holds(x)
+
+    def domain(self) -> Values:
+        """Return the numbers that pass."""
+        ends = ((key_of(a, self.source), key_of(b, self.source)) for a, b in self.taken.intervals)
+        return Values(tuple(ends), self.taken.missing)
 
     def preimages(self, sets: list[Values]) -> list[Values]:
         """Return the sets."""

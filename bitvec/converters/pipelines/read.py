@@ -22,12 +22,20 @@ from bitvec.converters.pipelines.fold import folded, raw_columns
 from bitvec.converters.pipelines.format import HOLDERS
 from bitvec.converters.pipelines.linear_maps import LinearMap, linear_map
 from bitvec.converters.pipelines.nested_steps import follow
-from bitvec.converters.pipelines.operations import DOUBLE, SINGLE, Encode, Replace, Require
+from bitvec.converters.pipelines.operations import (
+    DOUBLE,
+    SINGLE,
+    Encode,
+    Replace,
+    Require,
+    Within,
+)
 from bitvec.converters.pipelines.wavering import libraries
 from bitvec.converters.sklearn.skops_schema import read
 from bitvec.converters.sklearn.unsupported import kind_of, library_version
 from bitvec.core.composition import Composition
 from bitvec.core.forest import Forest
+from bitvec.core.inputs import Domain
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.files.sound import sound
 
@@ -285,8 +293,15 @@ def _over_raw_columns(
     ):
         raise whole.refuse("its model has nodes or leaves that compute with several columns")
     plain = not walk.checked and not any(column.operations for column in block.columns)
+    for column, domain in zip(block.columns, forest.inputs.domains or (), strict=False):
+        if domain.dtype in (SINGLE.name, DOUBLE.name) and domain.dtype != column.values.name:
+            raise whole.refuse(
+                f"its model has pipelines within, which compute in {domain.dtype} here, and is "
+                f"given {column.values.name}"
+            )
     columns = [_at_the_trees(forest, block, walk, at) for at in range(forest.n_features)]
-    if plain and not block.is_sparse and forest.inputs.categories is None:
+    inputs = forest.inputs
+    if plain and not block.is_sparse and inputs.categories is None and inputs.domains is None:
         return _chosen(forest, [column.raw for column in columns], n_features, names)
     raw = raw_columns([*walk.checked, *columns], n_features, dtype, whole)
     result = folded(forest, columns, raw, names, whole)
@@ -317,6 +332,8 @@ def _at_the_trees(forest: Forest, block: Block, walk: Walk, at: int) -> Derived:
         column = column.then(Encode((*book, np.nan), np.append(numbers, np.nan), -1.0, own, DOUBLE))
         own = DOUBLE
         column = replace(column, dtype=DOUBLE)
+    if forest.inputs.domains is not None and not forest.inputs.domains[at].is_everything:
+        column = column.then(Within(own, forest.inputs.domains[at]))
     column = replace(column, dtype=own).to(forest.dtype)
     if not infinite:
         column = column.then(Require(forest.dtype, nan=True, infinite=False))
@@ -326,10 +343,16 @@ def _at_the_trees(forest: Forest, block: Block, walk: Walk, at: int) -> Derived:
 def _chosen(
     forest: Forest, raw: list[int], n_features: int, names: tuple[str, ...] | None
 ) -> Forest:
-    """Return the forest over columns that were only chosen."""
+    """Return the forest over columns that were only chosen, from among others perhaps."""
     column = np.array(raw, np.int32)[forest.tests.column]
     tests = replace(forest.tests, column=column)
+    chosen = {*raw}
+    domains = tuple(Domain("any" if at in chosen else "dropped") for at in range(n_features))
     inputs = replace(
-        forest.inputs, n_features=n_features, feature_names=names, categories=None, domains=None
+        forest.inputs,
+        n_features=n_features,
+        feature_names=names,
+        categories=None,
+        domains=domains if len(chosen) < n_features else None,
     )
     return replace(forest, tests=tests, inputs=inputs)

@@ -148,8 +148,8 @@ def _use(booster: Any, wrapper: Any, *, saved: bool) -> tuple[float, Any, bool]:
     missing, labels = said.get("missing"), said.get("classes_")
     if labels is None and wrapper is not None:
         labels = getattr(wrapper, "classes_", None)
-    if labels is not None and len(labels) < 2:  # the second column of probabilities is of class 1
-        labels = None
+    if labels is not None and len(labels) < 2:  # there are probabilities of the classes 0 and 1
+        labels = [0, 1]
     return np.nan if missing is None else float(missing), labels, True
 
 
