@@ -361,13 +361,31 @@ class Forest:
     def __getitem__(self, tree: int | slice) -> Forest:
         if isinstance(tree, slice):
             return self.take(np.arange(self.n_trees)[tree])
-        if not -self.n_trees <= tree < self.n_trees:
-            raise IndexError(f"tree must be below {self.n_trees}, got {tree}.")
-        return self.take([tree % self.n_trees])
+        return self.take([tree])
 
     def take(self, trees: Array | list[int]) -> Forest:
-        """Return the forest of some trees, in this order, with the same base score."""
-        index = np.asarray(trees, np.int64)
+        """Return the forest of some trees, in this order, with the same base score.
+
+        Parameters
+        ----------
+        trees : whole numbers, negative ones from the end on, or one truth value for each tree
+
+        Raises
+        ------
+        IndexError
+            If they are others.
+        """
+        index = np.asarray(trees)
+        if index.dtype == np.bool_ and index.shape == (self.n_trees,):
+            index = np.flatnonzero(index)
+        index = index.astype(np.int64) if index.dtype.kind in "iu" or not index.size else index
+        whole = index.dtype == np.int64 and index.ndim == 1
+        if not whole or np.any((index < -self.n_trees) | (index >= self.n_trees)):
+            raise IndexError(
+                f"trees must be whole numbers below {self.n_trees}, or {self.n_trees} truth "
+                f"values, got {trees!r}."
+            )
+        index = np.where(index < 0, index + self.n_trees, index)
         B, order = structure.select(self.bitvectors, index)
         return replace(
             self,

@@ -211,8 +211,9 @@ def column_place(forest: Forest, column: int | str) -> int:
 
 
 def _places(forest: Forest, columns: int | str | Sequence[int | str]) -> tuple[int, ...]:
-    is_several = isinstance(columns, Sequence | np.ndarray) and not isinstance(columns, str)
-    given = list(columns) if is_several else [columns]
+    given: list[Any] = [columns]
+    if isinstance(columns, Sequence | np.ndarray) and not isinstance(columns, str):
+        given = list(columns)
     places = [column_place(forest, column) for column in given]
     if len(places) not in (1, 2) or len(set(places)) < len(places):
         raise InputError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,10 @@ from hypothesis import strategies as st
 from strategies import bitvectors
 
 from bitvec.core import matrices, structure
+from bitvec.core.forest import Forest
+from bitvec.core.leaves import Leaves
 from bitvec.core.matrices import from_dense
+from bitvec.core.node_tests import from_rows
 from bitvec.core.structure import Bitvectors, Reordering, arrange, from_children
 from bitvec.errors import InvalidForestError
 
@@ -207,3 +211,26 @@ def test_views_that_would_be_huge_are_refused_before_memory_is_asked_for() -> No
     small = complete(7)
     assert matrices.dense(small).shape == (128, 127)
     assert matrices.packed(small).shape == (127, 2)
+
+
+def test_trees_are_taken_by_numbers_or_by_truth_values() -> None:
+    stump = Forest.from_matrices([[1.0]], [0.5], [[0], [1]], [1.0, 2.0])
+    lo, mid, hi = (np.full(4, n, np.int32) for n in (0, 1, 2))
+    forest = replace(
+        stump,
+        tests=from_rows(np.arange(5), np.zeros(4, np.int32), np.ones(4), np.full(4, 0.5)),
+        bitvectors=Bitvectors(lo, mid, hi, np.arange(0, 9, 2)),
+        leaves=Leaves(np.repeat(np.arange(4.0), 2)[:, None]),
+    )
+    for wanted, which in (
+        ([1, 3], [1, 3]),
+        ([3, 0], [-1, -4]),
+        ([1, 3], [False, True, False, True]),
+        ([], []),
+        ([2], np.array([2], np.uint8)),
+    ):
+        assert forest.take(which).leaves.v[::2, 0].tolist() == wanted
+    assert forest[-1].leaves.v[0, 0] == 3
+    for wrong in ([4], [-5], [1.0], [True, False], ["1"], [[1]], [None]):
+        with pytest.raises(IndexError, match="whole numbers below 4, or 4 truth values"):
+            forest.take(wrong)
