@@ -15,6 +15,7 @@ for library in ("lightgbm", "onnxruntime", "skl2onnx", "sklearn"):
     pytest.importorskip(library)
 
 import onnx  # noqa: E402
+import onnxruntime  # noqa: E402
 import pandas as pd  # noqa: E402
 import skl2onnx  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
@@ -238,6 +239,16 @@ GRAPHS: dict[str, Any] = {
         3,
         {"low": F(-0.5), "high": F(0.5)},
     ),
+    "clipped above and clipped below": (
+        [
+            std("Clip", ["x", "", "high"], "a"),
+            std("Clip", ["x", "low"], "b"),
+            std("Concat", ["a", "b"], "z", axis=1),
+        ],
+        X3,
+        6,
+        {"low": F(-0.3), "high": F(-0.2)},
+    ),
     "casts": (
         [
             std("Cast", ["x"], "a", to=FLOAT),
@@ -294,6 +305,18 @@ GRAPHS: dict[str, Any] = {
 def test_every_operator_answers_as_in_onnxruntime(name: str) -> None:
     steps, inputs, n_columns, constants = GRAPHS[name]
     certified(drawn(steps, inputs, "z", n_columns, **constants))
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_the_key_nan_of_labels_is_found_where_onnxruntime_finds_it(version: int) -> None:
+    labels = {"keys_floats": [0.0, float("nan")], "values_floats": [0.0, 9.0]}
+    encoder = ml("LabelEncoder", ["x"], "z", **labels, default_float=-9.0)
+    model = drawn([encoder], {"x": (FLOAT, 1)}, "z", 1)
+    model.opset_import[1].version = version
+    X = np.array([[np.nan], [0.0], [1.0]], F)
+    asked = onnxruntime.InferenceSession(model.SerializeToString())
+    found = bitvec.compile(certified(model)).predict(X)
+    assert np.array_equal(found, asked.run(None, {"x": X})[0][:, 0])
 
 
 def test_rows_outside_what_the_graph_takes_are_refused() -> None:

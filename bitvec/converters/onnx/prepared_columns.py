@@ -55,9 +55,13 @@ Value = Prepared | Array
 
 @dataclass(frozen=True, eq=False)
 class Preparing:
-    """An operator before the trees, for its attributes and for messages."""
+    """An operator before the trees, for its attributes and for messages.
+
+    `version` is that of the domain ai.onnx.ml.
+    """
 
     node: Any
+    version: int = 0
 
     @property
     def kind(self) -> str:

@@ -10,6 +10,7 @@ import onnx
 
 from bitvec.converters.onnx.file import tensor
 from bitvec.converters.onnx.graph import LARGEST_FEATURES, the_operator
+from bitvec.converters.onnx.operator_schema import DOMAIN
 from bitvec.converters.onnx.outputs import is_standard
 from bitvec.converters.onnx.prepared_columns import (
     FLOAT,
@@ -109,6 +110,7 @@ def preparation(message: Any) -> Preparation | None:
     numbers = [given.element for given in inputs if given.element != STRING]
     single = numbers and all(element == FLOAT for element in numbers)
     dtype = SINGLE if single else DOUBLE
+    version = next((o.version for o in message.opset_import if o.domain == DOMAIN), 1)
     values: dict[str, Value] = {}
     at = 0
     for one in inputs:
@@ -123,7 +125,7 @@ def preparation(message: Any) -> Preparation | None:
                 raise Preparing(step).refuse("its value is no tensor")
             values[step.output[0]] = tensor(stored.t, step.output[0])
         else:
-            values[step.output[0]] = follow(step, operands)
+            values[step.output[0]] = follow(step, operands, version)
     prepared = _value(node.input[0], values, constants)
     if not isinstance(prepared, Prepared) or prepared.n_axes != 2 or prepared.element == STRING:
         raise Preparing(node).refuse("it must read a matrix of numbers")

@@ -44,15 +44,22 @@ from bitvec.errors import FileFormatError
 Follow = Callable[[Preparing, list[Value]], Value]
 
 
-def follow(node: Any, inputs: list[Value]) -> Value:
+def follow(node: Any, inputs: list[Value], version: int) -> Value:
     """Return what an operator makes of its inputs.
+
+    Parameters
+    ----------
+    inputs : list of Value
+        Without those that are left out.
+    version : int
+        Of the domain ai.onnx.ml.
 
     Raises
     ------
     UnsupportedModelError
         If it is not known, or cannot be folded exactly.
     """
-    place = Preparing(node)
+    place = Preparing(node, version)
     known = (
         _PREPARING if node.domain == DOMAIN else _STANDARD if is_standard(node, *_STANDARD) else {}
     )
@@ -149,9 +156,10 @@ def _clip(place: Preparing, inputs: list[Value]) -> Value:
     if x.element not in (FLOAT, WIDE):
         raise place.refuse("it must clip float32 or float64")
     ends = [place.number("min", -np.inf), place.number("max", np.inf)]
-    for at, value in enumerate(inputs[1:3]):
-        if (given := _constant(place, value)).size == 1:
-            ends[at] = float(given.ravel()[0])
+    given = iter(inputs[1:])
+    for at, name in enumerate(place.node.input[1:3]):
+        if name and (end := _constant(place, next(given))).size == 1:
+            ends[at] = float(end.ravel()[0])
     if not ends[0] <= ends[1]:
         raise place.refuse(f"its ends must rise, got {ends}")
 
@@ -221,6 +229,8 @@ def _one_hot(place: Preparing, inputs: list[Value]) -> Value:
     return Prepared(columns, FLOAT, x.n_axes + 1)
 
 
+LEAST_NAN: Final = 4
+"""Version of ai.onnx.ml from which on the runtime finds the key NaN of a LabelEncoder."""
 _LABELS: Final = {"strings": STRING, "int64s": onnx.TensorProto.INT64, "floats": FLOAT}
 
 
@@ -234,6 +244,9 @@ def _label_encoder(place: Preparing, inputs: list[Value]) -> Value:
         values, value_type = [*map(float, range(len(old)))], onnx.TensorProto.INT64
     if value_type == STRING or len(keys) != len(values):
         raise place.refuse("it must make a number of each of its keys")
+    if place.version < LEAST_NAN:
+        known = [at for at, key in enumerate(keys) if key == key]
+        keys, values = [keys[at] for at in known], [values[at] for at in known]
     if x.element != key_type:
         raise place.refuse(f"it reads ONNX type {x.element} and has keys of {key_type}")
     default = _default(place, value_type)

@@ -11,7 +11,8 @@ The rules, for every container:
   where all categories are numbers. A number is read as it is, and so as a code that the book has
   given already; where it may be the category itself, only an array of numbers holds codes, and
   other numbers are refused.
-* An entry that a sparse matrix does not hold is 0, or missing if `inputs.absent_is_missing`.
+* An entry that a sparse matrix does not hold is 0, or missing if `inputs.absent_is_missing`. One
+  that it holds twice is refused.
 * Where X holds hashes of categories, a float64 array holds them; other arrays and lists hold the
   categories themselves, texts or whole numbers.
 * Values are rounded to the forest's dtype to nearest, to infinity where they overflow.
