@@ -319,6 +319,18 @@ def test_the_key_nan_of_labels_is_found_where_onnxruntime_finds_it(version: int)
     assert np.array_equal(found, asked.run(None, {"x": X})[0][:, 0])
 
 
+def test_numbers_that_a_whole_number_of_32_bits_does_not_hold_are_refused() -> None:
+    steps = [
+        std("Cast", ["x"], "a", to=TensorProto.INT32),
+        std("Cast", ["a"], "z", to=FLOAT),
+    ]
+    predictor = bitvec.compile(bitvec.convert(drawn(steps, {"x": (FLOAT, 1)}, "z", 1)))
+    greatest = np.nextafter(F(2**31), F(0))
+    predictor.predict([[greatest], [-greatest]])
+    with pytest.raises(InputError, match="must hold numbers of"):
+        predictor.predict(np.array([[2.0**31]], F))
+
+
 def test_rows_outside_what_the_graph_takes_are_refused() -> None:
     steps, inputs, n_columns, constants = GRAPHS["texts encoded, others refused"]
     forest = bitvec.convert(drawn(steps, inputs, "z", n_columns, **constants))

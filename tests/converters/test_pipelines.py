@@ -15,17 +15,19 @@ import pytest
 for library in ("lightgbm", "pandas", "sklearn", "xgboost"):
     pytest.importorskip(library)
 
+import lightgbm  # noqa: E402
 import pandas  # noqa: E402
 from sklearn.compose import make_column_transformer  # noqa: E402
 from sklearn.ensemble import GradientBoostingRegressor  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
-from sklearn.preprocessing import StandardScaler  # noqa: E402
+from sklearn.preprocessing import OneHotEncoder, StandardScaler  # noqa: E402
 from sklearn.tree import DecisionTreeClassifier  # noqa: E402
 
 import bitvec  # noqa: E402
 from bitvec.converters.pipelines import fold  # noqa: E402
 from bitvec.converters.pipelines.oracle import oracle_of, raw_rows  # noqa: E402
 from bitvec.core.forest import Forest  # noqa: E402
+from bitvec.core.node_tests import ZERO_THRESHOLD  # noqa: E402
 from bitvec.errors import InputError  # noqa: E402
 from tests.models.pipelines import (  # noqa: E402
     OF_FLOAT64,
@@ -234,3 +236,23 @@ def test_files_of_a_folded_pipeline_are_certified_in_the_dtype_that_they_read(
     if not options:
         path = bitvec.export(forest, tmp_path / "forest.skops")
         assert bitvec.certify(forest, path, progress=False).grade == "proved"
+
+
+def test_lightgbm_behind_a_sparse_matrix_reads_what_it_takes_for_zero_in_dense_rows() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.where(rng.random((400, 2)) < 0.5, 0.0, rng.normal(size=(400, 2)))
+    rows[:, 1] = rng.integers(0, 6, 400)
+    y = (rows[:, 0] < 0) ^ (rows[:, 1] == 1)
+    steps = make_column_transformer(
+        (OneHotEncoder(), [1]), ("passthrough", [0]), sparse_threshold=1.0
+    )
+    trees = lightgbm.LGBMClassifier(n_estimators=5, min_child_samples=4, verbose=-1, n_jobs=1)
+    model = make_pipeline(steps, trees).fit(rows, y)
+    forest = bitvec.convert(model)
+    certificate = bitvec.certify(forest, model, rows, progress=False)
+    assert certificate.passed, str(certificate)
+    for value in (ZERO_THRESHOLD, 1e-36, 0.0):
+        for near in (value, -value):
+            rows[:, 0] = near
+            found = bitvec.compile(forest).predict_proba(rows)
+            assert np.array_equal(found, model.predict_proba(rows)), near

@@ -144,6 +144,7 @@ def dtype_of(element: int) -> np.dtype:
 def truncated(column: Derived, most: float) -> Derived:
     """Return a column as whole numbers of a magnitude up to `most`; others are refused."""
     own = column.values
-    most = float(np.nextafter(own.type(most), own.type(0))) if own.type(most) > most else most
+    nearest = own.type(most)
+    most = float(np.nextafter(nearest, own.type(0)) if float(nearest) > most else nearest)
     column = column.then(Require(own, nan=False, infinite=False, most=most))
     return column.then(Rising("truncate", (), own, DOUBLE), DOUBLE)

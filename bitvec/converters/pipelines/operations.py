@@ -29,6 +29,7 @@ from bitvec.core.key_intervals import (
     joined,
     union,
 )
+from bitvec.core.node_tests import ZERO_THRESHOLD
 from bitvec.core.shape_annotations import Bool, Float, Int64
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
@@ -255,6 +256,11 @@ class Require:
     def preimages(self, sets: list[Values]) -> list[Values]:
         """Return the sets."""
         return sets
+
+
+def below_zero(dtype: np.dtype) -> float:
+    """Return the greatest number below what LightGBM takes for 0."""
+    return float(np.nextafter(dtype.type(-ZERO_THRESHOLD), dtype.type(-np.inf)))
 
 
 @dataclass(frozen=True, eq=False)

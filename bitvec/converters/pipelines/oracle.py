@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from bitvec.converters import dispatch
+from bitvec.converters.pipelines.operations import below_zero
 from bitvec.converters.pipelines.read import chosen, convert, is_pipeline, parts_of
 from bitvec.converters.sklearn.skops import load
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
+from bitvec.core.node_tests import ZERO_THRESHOLD
 from bitvec.errors import needs
 from bitvec.verify.oracle import FrameAnswers, Oracle, require_columns
 
@@ -67,6 +69,8 @@ def oracle_of(model: Any, *, forest: Forest | None = None) -> Oracle:
             for step in steps:
                 raw = step.transform(raw)
         rows = _dense(raw, absent)
+        if last.name == "lightgbm" and hasattr(raw, "tocsr"):  # whose sparse rows these were
+            rows[rows == -ZERO_THRESHOLD] = below_zero(rows.dtype)
         if last.name != "xgboost":
             return rows
         most = float(np.finfo(np.float32).max)

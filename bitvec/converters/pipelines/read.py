@@ -29,6 +29,7 @@ from bitvec.converters.pipelines.operations import (
     Replace,
     Require,
     Within,
+    below_zero,
 )
 from bitvec.converters.pipelines.wavering import libraries
 from bitvec.converters.sklearn.skops_schema import read
@@ -36,6 +37,7 @@ from bitvec.converters.sklearn.unsupported import kind_of, library_version
 from bitvec.core.composition import Composition
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Domain
+from bitvec.core.node_tests import ZERO_THRESHOLD
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.files.sound import sound
 
@@ -324,6 +326,9 @@ def _at_the_trees(forest: Forest, block: Block, walk: Walk, at: int) -> Derived:
     missing &= infinite or not block.is_sparse  # such trees take NaN in dense rows alone
     if block.is_sparse and walk.absent_is_missing and not column.is_marked:
         column = column.then(Replace(0.0, np.nan, own, own))
+    if block.is_sparse and forest.source is not None and forest.source.library == "lightgbm":
+        # LightGBM takes this for 0 in a dense row, but not where a sparse matrix holds it.
+        column = column.then(Replace(-ZERO_THRESHOLD, below_zero(own), own, own))
     if column.operations or block.is_sparse or not (missing and infinite):
         column = column.then(Require(own, nan=missing, infinite=True))
     book = forest.inputs.book(at)
