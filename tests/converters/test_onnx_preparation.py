@@ -322,9 +322,11 @@ def test_the_key_nan_of_labels_is_found_where_onnxruntime_finds_it(version: int)
 def test_numbers_that_a_whole_number_of_32_bits_does_not_hold_are_refused() -> None:
     steps = [
         std("Cast", ["x"], "a", to=TensorProto.INT32),
-        std("Cast", ["a"], "z", to=FLOAT),
+        std("Cast", ["a"], "b", to=FLOAT),
+        std("Add", ["b", "half"], "z"),
     ]
-    predictor = bitvec.compile(bitvec.convert(drawn(steps, {"x": (FLOAT, 1)}, "z", 1)))
+    model = drawn(steps, {"x": (FLOAT, 1)}, "z", 1, half=F([0.5]))
+    predictor = bitvec.compile(bitvec.convert(model))
     greatest = np.nextafter(F(2**31), F(0))
     predictor.predict([[greatest], [-greatest]])
     with pytest.raises(InputError, match="must hold numbers of"):
