@@ -477,3 +477,21 @@ def test_columns_that_one_member_drops_are_those_of_another(order: int, tmp_path
     table = datafiles.read(tmp_path / "rows.csv", inputs=composition.inputs)
     found = bitvec.compile(bitvec.convert(tmp_path / "saved.safetensors")).predict_proba(table.data)
     assert np.array_equal(found, model.predict_proba(frame))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_columns_of_a_frame_are_found_by_name(name: str, tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    X, y = rows(2)
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    model = CLASSIFIERS[name]().fit(frame, y)
+    composition = bitvec.convert(model)
+    assert composition.inputs.feature_names == ("a", "b", "c", "d")
+    expected = model.predict_proba(frame)
+    bitvec.save(composition, tmp_path / "saved.safetensors")
+    for each in (composition, bitvec.convert(tmp_path / "saved.safetensors")):
+        predictor = bitvec.compile(each)
+        assert np.array_equal(predictor.predict_proba(frame[["d", "b", "a", "c"]]), expected)
+        with pytest.raises(InputError, match="got none named 'a'"):
+            predictor.predict_proba(frame.rename(columns={"a": "e"}))

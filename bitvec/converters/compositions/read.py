@@ -121,11 +121,18 @@ class _Members:
                 f"member {number} is of CatBoost, whose exponentials are known to the last bit on "
                 "x86 only; convert it alone",
             )
-        return model
+        names = self.names
+        is_whole = self.sources[number].columns is None
+        return _named(model, names) if is_whole and names is not None else model
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the columns that the ensemble was fitted on, if they have some."""
+        names = getattr(self.owner, "feature_names_in_", None)
+        return None if names is None else tuple(map(str, names))
 
     def inputs(self) -> Inputs:
         """Return the columns of X."""
-        names = getattr(self.owner, "feature_names_in_", None)
         n = getattr(self.owner, "n_features_in_", None)
         first = self.models[0].inputs
         if self.sources[0].columns is None and n in (None, first.n_features):
@@ -134,7 +141,7 @@ class _Members:
                 return _shared([model.inputs for model in self.models])
         if n is None:
             raise refused(self.owner, "its members read different columns")
-        return Inputs(int(n), None if names is None else tuple(map(str, names)))
+        return Inputs(int(n), self.names)
 
     def each(self, asked: Callable[[Any], Asked], **more: Any) -> list[Member]:
         """Return the members, each asked as its source is."""
@@ -142,6 +149,21 @@ class _Members:
             Member(model, asked(source.model), columns=source.columns, **more)
             for source, model in zip(self.sources, self.models, strict=True)
         ]
+
+
+def _named(model: Forest | Composition, names: tuple[str, ...]) -> Forest | Composition:
+    """Return a member that was fitted on an array with the names of the ensemble's columns."""
+    inputs = model.inputs
+    if inputs.feature_names is not None or inputs.n_features != len(names):
+        return model
+    inputs = replace(inputs, feature_names=names)
+    if isinstance(model, Forest):
+        return replace(model, inputs=inputs)
+    members = tuple(
+        member if member.columns is not None else replace(member, model=_named(member.model, names))
+        for member in model.members
+    )
+    return replace(model, members=members, inputs=inputs)
 
 
 def _shared(inputs: list[Inputs]) -> Inputs:
