@@ -287,3 +287,5 @@ def test_what_cannot_be_compared_is_refused_in_one_sentence():
         diff(tree(), Forest.from_matrices([[1, 0]], [0], [[0], [1]], [[1, 2], [3, 4]]))
     with pytest.raises(bitvec.errors.InputError, match="2 features"):
         diff(tree(), tree(), [[1.0]])
+    with pytest.raises(bitvec.errors.InputError, match="must have rows"):
+        diff(tree(), tree(), np.zeros((0, 2)))

@@ -105,7 +105,8 @@ def diff(before: Forest, after: Forest, X: Any = None) -> Diff:
     Raises
     ------
     InputError
-        If the forests have other numbers of features or outputs, or X does not fit them.
+        If the forests have other numbers of features or outputs, or X has no rows or does not fit
+        them.
 
     Examples
     --------
@@ -128,6 +129,8 @@ def diff(before: Forest, after: Forest, X: Any = None) -> Diff:
     rows, Z, unit = None, None, None
     if X is not None:
         read = tuple(tables.rows(X, forest.inputs, forest.dtype) for forest in (before, after))
+        if not len(read[0]):
+            raise InputError("`X` must have rows to compare answers by, got none: leave it out.")
         rows, raw = compare_rows(before, after, matching, (read[0], read[1]))
         unit = of_columns(raw)[1]
         Z = reference.columns(before, read[0]), reference.columns(after, read[1])
