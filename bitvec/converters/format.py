@@ -36,7 +36,6 @@ ANSWERING: Final = (
     "predict_proba",
     "decision_function",
     "score_samples",
-    "transform",
     "_validate_X_predict",
     "_raw_predict",
     "_raw_predict_init",
@@ -168,7 +167,8 @@ def require_inherited(cls: type, base: type) -> None:
     UnsupportedModelError
     """
     for method in ANSWERING:
-        if _definition(cls, method) is not _definition(base, method):
+        own, inherited = _definition(cls, method), _definition(base, method)
+        if inherited is not None and own is not inherited:
             raise UnsupportedModelError(
                 f"a subclass of {base.__name__} must inherit `{method}`, got {cls.__name__}, which "
                 "has its own: its answers are not those of its trees, so convert a plain "

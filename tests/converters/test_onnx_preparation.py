@@ -20,6 +20,7 @@ import pandas as pd  # noqa: E402
 import skl2onnx  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
 from skl2onnx.common.data_types import (  # noqa: E402
+    DoubleTensorType,
     FloatTensorType,
     Int64TensorType,
     StringTensorType,
@@ -141,6 +142,15 @@ def test_pipelines_with_trees_of_onnxmltools_answer_as_in_onnxruntime(library: s
     )
     opset = {"": 15, ML: 3}
     certified(skl2onnx.to_onnx(pipeline, X[:1], target_opset=opset), X)
+
+
+def test_trees_of_float64_columns_that_are_prepared_are_certified() -> None:
+    X, y = numbers("float64")
+    model = make_pipeline(StandardScaler(), RandomForestClassifier(3, max_depth=3, random_state=0))
+    columns = [("x", DoubleTensorType([None, X.shape[1]]))]
+    fitted = model.fit(np.nan_to_num(X), y)
+    made = skl2onnx.to_onnx(fitted, initial_types=columns, options={"zipmap": False})
+    certified(made)
 
 
 def drawn(

@@ -15,6 +15,7 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LinearRegression
 
+import bitvec
 from bitvec.converters.sklearn.oracle import oracle_of
 from bitvec.converters.sklearn.read import convert
 from bitvec.errors import InvalidForestError, UnsupportedModelError
@@ -48,16 +49,24 @@ def test_what_the_library_refuses_is_known_to_the_oracle() -> None:
     [
         (GradientBoostingRegressor(init=LinearRegression(), n_estimators=2), "depends on the row"),
         (
-            GradientBoostingClassifier(init=DummyClassifier(strategy="uniform"), n_estimators=2),
+            GradientBoostingClassifier(init=DummyClassifier(strategy="stratified"), n_estimators=2),
             "draws at random",
         ),
     ],
-    ids=["LinearRegression", "uniform"],
+    ids=["LinearRegression", "stratified"],
 )
 def test_an_initial_model_that_is_no_constant_is_refused(model: Any, words: str) -> None:
     X, y = CANCER
     with pytest.raises(UnsupportedModelError, match=words):
         convert(model.fit(X, y))
+
+
+def test_an_initial_model_of_equal_probabilities_is_a_constant() -> None:
+    X, y = CANCER
+    init = DummyClassifier(strategy="uniform")
+    model = GradientBoostingClassifier(init=init, n_estimators=2, max_depth=2).fit(X, y)
+    found = bitvec.compile(convert(model)).predict_proba(X)
+    assert np.array_equal(found, model.predict_proba(X))
 
 
 class Twice(GradientBoostingRegressor):

@@ -127,9 +127,10 @@ class _Members:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names of the columns that the ensemble was fitted on, if they have some."""
-        names = getattr(self.owner, "feature_names_in_", None)
-        return None if names is None else tuple(map(str, names))
+        """The names of the columns that the ensemble was fitted on, if they have distinct ones."""
+        given = getattr(self.owner, "feature_names_in_", None)
+        names = () if given is None else tuple(map(str, given))
+        return names if names and len(set(names)) == len(names) else None
 
     def inputs(self) -> Inputs:
         """Return the columns of X."""

@@ -216,7 +216,7 @@ def leaf_answers(forest: Forest, around: Surroundings) -> Any:
         "n_targets": forest.n_trees,
     }
     node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in own.items())
-    if around.threshold_dtype == np.float64:  # weights are of the dtype of the thresholds
+    if any(a.name == "nodes_values_as_tensor" for a in node.attribute):  # weights are as thresholds
         node.attribute.remove(next(a for a in node.attribute if a.name == "target_weights"))
         weights = onnx.numpy_helper.from_array(leaf_id.astype(np.float64), "target_weights")
         node.attribute.append(onnx.helper.make_attribute("target_weights_as_tensor", weights))

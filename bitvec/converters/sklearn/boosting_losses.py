@@ -82,6 +82,8 @@ def _prior(init: Any, strategy: Any, n_classes: int) -> Float64[Array, " n_class
     prior = numbers(getattr(init, "class_prior_", None), "init_.class_prior_", n_classes)
     if strategy == "prior":
         return prior
+    if strategy == "uniform":  # of which only labels are drawn
+        return np.full(n_classes, 1 / n_classes)
     if strategy == "most_frequent":
         certain: Array = np.eye(n_classes)[prior.argmax()]
         return certain
@@ -93,8 +95,8 @@ def _prior(init: Any, strategy: Any, n_classes: int) -> Float64[Array, " n_class
         certain = np.eye(n_classes)[index[0]]
         return certain
     raise UnsupportedModelError(
-        "the strategy of the initial DummyClassifier must be 'prior', 'most_frequent' or "
-        f"'constant', got {strategy!r}, which draws at random: fit with `init=None`."
+        "the strategy of the initial DummyClassifier must be 'prior', 'uniform', 'most_frequent' "
+        f"or 'constant', got {strategy!r}, which draws at random: fit with `init=None`."
     )
 
 

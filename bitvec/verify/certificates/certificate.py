@@ -268,14 +268,15 @@ class Certificate:
             if self.n_answered == n_rows
             else f"; compared on {self.n_answered} of {n_rows} rows, whose raw scores are equal"
         )
+        alike = "; subnormal ones count as alike" if self.allowed_score_ulp else ""
         lines = {
             LEAF_IDS: f"{self.n_leaf_mismatches} differ",
             LEAF_VALUES: f"{self.n_value_mismatches} leaves differ",
             RAW: f"{self.n_raw_mismatches} rows differ, by at most {self.max_ulp} ulp of "
             f"{self.raw_dtype or 'no dtype'} ({self.max_difference:.3g}{allowed})",
-            SCORES: scores + on,
+            SCORES: scores + on + alike,
             LABELS: f"{self.n_label_mismatches} rows differ{on}",
-            PREDICTIONS: scores + on,
+            PREDICTIONS: scores + on + alike,
         }
         return [f"{part}: {lines[part]}" for part in self.parts]
 
