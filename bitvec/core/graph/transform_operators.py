@@ -96,8 +96,10 @@ class _Operations(Writing):
     def softplus(self, x: _Value) -> Any:
         # Correct to a few units in the last place, and NaN of NaN: runtimes lack the operator
         # Softplus for float64 and lose small results in float32. log1p(u) is
-        # log(w) · u / (w − 1) with w the rounded 1 + u, and u itself where w is 1.
+        # log(w) · u / (w − 1) with w the rounded 1 + u, and u itself where w is 1. Infinite where
+        # exp(x) is, as in the source.
         u = self.exp(-abs(x))
         w = u + 1
         log1p = self.where(x.write("Equal", w, 1), u, self.log(w) * (u / (w - 1)))
-        return self.where(x > 0, x, 0) + log1p
+        exp = self.exp(x)
+        return self.where(x.write("Equal", exp, np.inf), exp, self.where(x > 0, x, 0) + log1p)
