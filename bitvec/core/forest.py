@@ -378,14 +378,14 @@ class Forest:
         index = np.asarray(trees)
         if index.dtype == np.bool_ and index.shape == (self.n_trees,):
             index = np.flatnonzero(index)
-        index = index.astype(np.int64) if index.dtype.kind in "iu" or not index.size else index
-        whole = index.dtype == np.int64 and index.ndim == 1
+        whole = index.ndim == 1 and (index.dtype.kind in "iu" or not index.size)
         if not whole or np.any((index < -self.n_trees) | (index >= self.n_trees)):
             raise IndexError(
                 f"trees must be whole numbers below {self.n_trees}, or {self.n_trees} truth "
                 f"values, got {trees!r}."
             )
-        index = np.where(index < 0, index + self.n_trees, index)
+        index = index.astype(np.int64)
+        index[index < 0] += self.n_trees
         B, order = structure.select(self.bitvectors, index)
         return replace(
             self,

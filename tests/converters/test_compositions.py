@@ -43,6 +43,7 @@ from sklearn.preprocessing import (  # noqa: E402
     FunctionTransformer,
     MinMaxScaler,
     OneHotEncoder,
+    OrdinalEncoder,
     PowerTransformer,
     StandardScaler,
 )
@@ -495,3 +496,40 @@ def test_columns_of_a_frame_are_found_by_name(name: str, tmp_path: Path) -> None
         assert np.array_equal(predictor.predict_proba(frame[["d", "b", "a", "c"]]), expected)
         with pytest.raises(InputError, match="got none named 'a'"):
             predictor.predict_proba(frame.rename(columns={"a": "e"}))
+
+
+def test_members_may_state_other_dtypes_and_codes_of_a_column() -> None:
+    pd = pytest.importorskip("pandas")
+    X, y = rows(2)
+    frame = pd.DataFrame(X[:, :3], columns=["a", "b", "c"])
+    frame["d"] = np.array(["x", "y", "z"])[np.arange(len(X)) % 3]
+    trees = RandomForestClassifier(**SMALL)
+
+    def piped(*parts: Any) -> Any:
+        return make_pipeline(ColumnTransformer([(str(k), *p) for k, p in enumerate(parts)]), trees)
+
+    numbers, scaled = ("passthrough", ["a", "b"]), (StandardScaler(), ["b", "c"])
+    codes = [(OrdinalEncoder(categories=[list(order)]), ["d"]) for order in ("xyz", "zyx")]
+    for first, second in (
+        (piped(numbers), piped(scaled)),
+        (piped(scaled), piped(numbers)),
+        (piped(numbers, codes[0]), piped(codes[1], scaled)),
+    ):
+        model = VotingClassifier([("p", first), ("q", second)], voting="soft").fit(frame, y)
+        composition = bitvec.convert(model)
+        predictor = bitvec.compile(composition)
+        assert np.array_equal(predictor.predict_proba(frame), model.predict_proba(frame))
+        assert bitvec.certify(composition, model, frame, progress=False).passed
+    by_code = np.column_stack([X[:, :3], np.arange(len(X)) % 3])
+    for given in (by_code, by_code.tolist()):
+        with pytest.raises(InputError, match="other codes of one category"):
+            predictor.predict(given)
+
+
+def test_a_pipeline_that_only_chooses_columns_is_certified() -> None:
+    X, y = rows(2)
+    for trees in (RandomForestClassifier(**SMALL), GradientBoostingClassifier(**SMALL)):
+        chosen = ColumnTransformer([("kept", "passthrough", [1, 0])])
+        model = make_pipeline(chosen, trees).fit(X, y)
+        for given in ((), (X,)):
+            assert bitvec.certify(bitvec.convert(model), model, *given, progress=False).passed

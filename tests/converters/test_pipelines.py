@@ -238,7 +238,10 @@ def test_files_of_a_folded_pipeline_are_certified_in_the_dtype_that_they_read(
         assert bitvec.certify(forest, path, progress=False).grade == "proved"
 
 
-def test_lightgbm_behind_a_sparse_matrix_reads_what_it_takes_for_zero_in_dense_rows() -> None:
+@pytest.mark.parametrize("zeros", [False, True])
+def test_lightgbm_behind_a_sparse_matrix_reads_what_it_takes_for_zero_in_dense_rows(
+    zeros: bool,
+) -> None:
     rng = np.random.default_rng(0)
     rows = np.where(rng.random((400, 2)) < 0.5, 0.0, rng.normal(size=(400, 2)))
     rows[:, 1] = rng.integers(0, 6, 400)
@@ -246,7 +249,9 @@ def test_lightgbm_behind_a_sparse_matrix_reads_what_it_takes_for_zero_in_dense_r
     steps = make_column_transformer(
         (OneHotEncoder(), [1]), ("passthrough", [0]), sparse_threshold=1.0
     )
-    trees = lightgbm.LGBMClassifier(n_estimators=5, min_child_samples=4, verbose=-1, n_jobs=1)
+    trees = lightgbm.LGBMClassifier(
+        n_estimators=5, min_child_samples=4, verbose=-1, n_jobs=1, zero_as_missing=zeros
+    )
     model = make_pipeline(steps, trees).fit(rows, y)
     forest = bitvec.convert(model)
     certificate = bitvec.certify(forest, model, rows, progress=False)

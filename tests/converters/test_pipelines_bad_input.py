@@ -210,12 +210,17 @@ def test_a_saved_forest_keeps_its_domains(tmp_path: Path) -> None:
 
 
 def test_a_frame_between_steps_keeps_dtypes_of_columns_and_is_refused():
-    single = ColumnTransformer(
-        [("codes", OrdinalEncoder(dtype=np.float32), [0]), ("kept", "passthrough", [1, 2])]
-    )
+    parts = [("codes", OrdinalEncoder(dtype=np.float32), [0]), ("kept", "passthrough", [1, 2])]
     cells = X.copy()
     cells[:, 0] = np.round(np.nan_to_num(cells[:, 0])) % 3
-    model = make_pipeline(single, DecisionTreeClassifier(max_depth=2)).fit(cells, Y)
+    trees = DecisionTreeClassifier(max_depth=2)
+    straight = (
+        make_pipeline(ColumnTransformer(parts), trees).set_output(transform="pandas").fit(cells, Y)
+    )
+    found = bitvec.compile(bitvec.convert(straight)).predict(cells)
+    assert np.array_equal(found, straight.predict(cells))
+    later = ColumnTransformer([("scaled", StandardScaler(), [0])], remainder="passthrough")
+    model = make_pipeline(ColumnTransformer(parts), later, trees).fit(cells, Y)
     bitvec.convert(model)
     of_frames = pytest.raises(UnsupportedModelError, match="frame of pandas whose columns")
     with config_context(transform_output="pandas"), of_frames:

@@ -231,6 +231,15 @@ def test_trees_are_taken_by_numbers_or_by_truth_values() -> None:
     ):
         assert forest.take(which).leaves.v[::2, 0].tolist() == wanted
     assert forest[-1].leaves.v[0, 0] == 3
-    for wrong in ([4], [-5], [1.0], [True, False], ["1"], [[1]], [None]):
+    for wrong in (
+        [4],
+        [-5],
+        np.array([2**64 - 1], np.uint64),
+        [1.0],
+        [True, False],
+        ["1"],
+        [[1]],
+        [None],
+    ):
         with pytest.raises(IndexError, match="whole numbers below 4, or 4 truth values"):
             forest.take(wrong)

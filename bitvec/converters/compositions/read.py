@@ -98,6 +98,9 @@ def refused(model: Any, why: str) -> UnsupportedModelError:
     return UnsupportedModelError(f"the {class_name(model)} cannot be converted exactly: {why}.")
 
 
+FLOATS: Final = ("float64", "float32")
+
+
 class _Members:
     """The members of an ensemble, converted."""
 
@@ -179,6 +182,10 @@ def _shared(inputs: list[Inputs]) -> Inputs:
         chosen = [*of_texts, *(one for one in reading if one.domains), *inputs][0]
         domains.append(chosen.domains[at] if chosen.domains else Domain("any"))
         books.append(chosen.book(at))
+    numbers = [one.dtype for one in domains if one.dtype in FLOATS]
+    if numbers:  # a table of numbers has one dtype
+        every = (*FLOATS, "any")
+        domains = [replace(d, dtype=numbers[0]) if d.dtype in every else d for d in domains]
     return replace(first, categories=tuple(books) if any(books) else None, domains=tuple(domains))
 
 

@@ -71,10 +71,14 @@ class Block:
     columns : tuple of Derived
     is_sparse : bool
         Whether it is a sparse matrix, whose zeros are absent.
+    frame : str
+        The library of the frame that it is, if its columns have several dtypes there, which each
+        keeps; "" otherwise.
     """
 
     columns: tuple[Derived, ...]
     is_sparse: bool = False
+    frame: str = ""
 
     @property
     def dtype(self) -> np.dtype:
@@ -154,8 +158,8 @@ class Step:
         """Return the error for a step that cannot be folded."""
         return UnsupportedModelError(f"{self.name} cannot be folded into the trees: {why}.")
 
-    def require_array(self, block: Block) -> None:
-        """Refuse a step that returns these columns as a frame, where each keeps its own dtype.
+    def frame_of(self, block: Block) -> str:
+        """Return the library of the frame as which the step returns columns of several dtypes.
 
         Of a live step scikit-learn's configuration counts where it has none of its own.
         """
@@ -163,8 +167,8 @@ class Step:
         sklearn = None if isinstance(self.model, Record) else sys.modules.get("sklearn")
         if config is None and sklearn is not None:
             config = sklearn.get_config().get("transform_output")
-        if config not in (None, "default") and len({column.dtype for column in block.columns}) > 1:
-            raise self.refuse(f"it returns a frame of {config} whose columns have several dtypes")
+        one = len({column.dtype for column in block.columns}) < 2
+        return "" if one or config in (None, "default") else str(config)
 
     def fitted(self, attribute: str) -> Any:
         """Return an attribute that a fitted step has."""
@@ -222,5 +226,6 @@ def joined(blocks: list[Block], step: Step, *, sparse: bool) -> Block:
             "it makes a dense matrix of a scaled sparse one before trees that tell zeros apart"
         )
     found = Block(tuple(column for block in blocks for column in block.columns), sparse)
-    step.require_array(found)
+    frame = step.frame_of(found) or next((block.frame for block in blocks if block.frame), "")
+    found = replace(found, frame=frame)
     return as_floats(found) if sparse else found.promoted()

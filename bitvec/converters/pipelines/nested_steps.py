@@ -36,7 +36,8 @@ def follow(step: Step, block: Block, walk: Walk) -> Block:
     width = getattr(step.model, "n_features_in_", None)
     if width is not None and width != len(block.columns):
         raise step.refuse(f"it was fitted on {width} columns and is given {len(block.columns)}")
-    step.require_array(block)
+    if frame := block.frame or step.frame_of(block):
+        raise step.refuse(f"it reads or makes a frame of {frame} whose columns have several dtypes")
     return found(step, block, walk)
 
 

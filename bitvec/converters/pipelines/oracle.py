@@ -14,7 +14,13 @@ import numpy as np
 
 from bitvec.converters import dispatch
 from bitvec.converters.pipelines.operations import below_zero
-from bitvec.converters.pipelines.read import chosen, convert, is_pipeline, parts_of
+from bitvec.converters.pipelines.read import (
+    chosen,
+    convert,
+    is_pipeline,
+    parts_of,
+    tells_zeros,
+)
 from bitvec.converters.sklearn.skops import load
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
@@ -61,7 +67,9 @@ def oracle_of(model: Any, *, forest: Forest | None = None) -> Oracle:
     parts = parts_of(model)
     last = dispatch.oracle_of(parts.last)
     steps = [step.model for step in parts.steps if not isinstance(step.model, str | None)]
-    absent = np.nan if dispatch.convert_forest(parts.last).inputs.absent_is_missing else 0.0
+    trees = dispatch.convert_forest(parts.last)
+    absent = np.nan if trees.inputs.absent_is_missing else 0.0
+    told = tells_zeros(trees)
     inputs = forest.inputs
 
     def derived(raw: Any) -> Array:
@@ -69,8 +77,8 @@ def oracle_of(model: Any, *, forest: Forest | None = None) -> Oracle:
             for step in steps:
                 raw = step.transform(raw)
         rows = _dense(raw, absent)
-        if last.name == "lightgbm" and hasattr(raw, "tocsr"):  # whose sparse rows these were
-            rows[rows == -ZERO_THRESHOLD] = below_zero(rows.dtype)
+        if told.any() and hasattr(raw, "tocsr"):  # the rows were sparse, and are dense now
+            rows[told & (rows == -ZERO_THRESHOLD)] = below_zero(rows.dtype)
         if last.name != "xgboost":
             return rows
         most = float(np.finfo(np.float32).max)
@@ -96,7 +104,7 @@ def oracle_of(model: Any, *, forest: Forest | None = None) -> Oracle:
     is_one = single if is_classifier else forest.n_outputs == 1
     predict = whole(lambda raw: np.reshape(model.predict(raw), len(raw))) if is_one else None
     accepts_missing, accepts_infinite = last.accepts_missing, last.accepts_infinite
-    if inputs.domains is not None:
+    if inputs.domains is not None and all(domain.dtype != "any" for domain in inputs.domains):
         accepts_missing = any(domain.missing for domain in inputs.domains)
         accepts_infinite = any(np.isinf(domain.intervals).any() for domain in inputs.domains)
     scores = None

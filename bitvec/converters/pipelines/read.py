@@ -34,10 +34,12 @@ from bitvec.converters.pipelines.operations import (
 from bitvec.converters.pipelines.wavering import libraries
 from bitvec.converters.sklearn.skops_schema import read
 from bitvec.converters.sklearn.unsupported import kind_of, library_version
+from bitvec.core.arrays import Array
 from bitvec.core.composition import Composition
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Domain
-from bitvec.core.node_tests import ZERO_THRESHOLD
+from bitvec.core.node_tests import ZERO_THRESHOLD, MissingRule
+from bitvec.core.shape_annotations import Bool
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.files.sound import sound
 
@@ -326,8 +328,7 @@ def _at_the_trees(forest: Forest, block: Block, walk: Walk, at: int) -> Derived:
     missing &= infinite or not block.is_sparse  # such trees take NaN in dense rows alone
     if block.is_sparse and walk.absent_is_missing and not column.is_marked:
         column = column.then(Replace(0.0, np.nan, own, own))
-    if block.is_sparse and forest.source is not None and forest.source.library == "lightgbm":
-        # LightGBM takes this for 0 in a dense row, but not where a sparse matrix holds it.
+    if block.is_sparse and tells_zeros(forest)[at]:
         column = column.then(Replace(-ZERO_THRESHOLD, below_zero(own), own, own))
     if column.operations or block.is_sparse or not (missing and infinite):
         column = column.then(Require(own, nan=missing, infinite=True))
@@ -343,6 +344,19 @@ def _at_the_trees(forest: Forest, block: Block, walk: Walk, at: int) -> Derived:
     if not infinite:
         column = column.then(Require(forest.dtype, nan=True, infinite=False))
     return column
+
+
+def tells_zeros(forest: Forest) -> Bool[Array, " n_features"]:
+    """Return the columns where LightGBM takes -1e-35 for 0 in dense rows, but not in sparse ones.
+
+    Where 0 is missing it does in both.
+    """
+    tells = np.zeros(forest.n_features, np.bool_)
+    if forest.source is not None and forest.source.library == "lightgbm":
+        tells[:] = True
+        is_missing = forest.tests.missing_rule == MissingRule.NAN_OR_ZERO
+        tells[forest.tests.feature[is_missing]] = False
+    return tells
 
 
 def _chosen(

@@ -32,6 +32,7 @@ class CompositionPredictor:
             else CompositionPredictor(member.model, **options)
             for member in composition.members
         ]
+        self._codes_differ = _codes_differ(composition)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return _again, (self.composition, self._options)
@@ -46,6 +47,11 @@ class CompositionPredictor:
 
     def answer(self, X: Any) -> Array:
         """Return probabilities, (batch, n_classes), or a regressor's predictions, (batch,)."""
+        if self._codes_differ and is_numbers(X):
+            raise InputError(
+                "`X` must be a frame, since members of this ensemble have other codes of one "
+                "category: got an array of numbers, pass the categories themselves."
+            )
         parts, rows = [], None
         for member, own in zip(self.composition.members, self.members, strict=True):
             if member.columns is None:
@@ -76,6 +82,26 @@ class CompositionPredictor:
         if self.composition.classes is None:
             raise InputError("`predict_proba` needs a classifier, got a regressor: call predict.")
         return self.answer(X)
+
+
+def _codes_differ(composition: Composition) -> bool:
+    """Return whether members that read all columns have several code books of one of them."""
+    books = [
+        member.model.inputs.categories or () for member in composition.members if not member.columns
+    ]
+    columns = zip(*(of for of in books if of), strict=True)
+    return any(len({book for book in own if book is not None}) > 1 for own in columns)
+
+
+def is_numbers(X: Any) -> bool:
+    """Return whether rows are an array of numbers, or a list of such."""
+    if isinstance(X, list | tuple):
+        X = np.asarray(X, object) if X and any(map(_has_texts, X)) else np.asarray(X)
+    return isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
+
+
+def _has_texts(row: Any) -> bool:
+    return isinstance(row, list | tuple) and any(isinstance(cell, str) for cell in row)
 
 
 def _again(composition: Composition, options: dict[str, Any]) -> CompositionPredictor:

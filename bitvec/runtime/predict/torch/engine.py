@@ -23,16 +23,12 @@ from bitvec.runtime.predict.torch.hard_forest import (
     BUDGET,
     ELEMENTS,
     HardForest,
-    at_a_time,
     of_columns,
 )
 from bitvec.runtime.predict.torch.hard_sums import HardSums
 
 ROWS = 1 << 13
 """Rows that a CPU takes at a time."""
-MANY = 4 * ELEMENTS
-"""Elements of a block, where blocks run side by side: Python's threads wait for each other between
-any two steps, which takes as long as a step of fewer."""
 
 
 class TorchEngine:
@@ -172,8 +168,6 @@ class TorchEngine:
     def _for_each_block(self, work: Callable[[slice], None], n_rows: int) -> None:
         module, n_threads = self._module, self._n_threads(n_rows)
         block = self._block_rows
-        if n_threads > 1:
-            block = max(1, min(self._most_rows, MANY // module.width))
         torch_threads.require_own_threads()
         if self.device.type == "cpu":
             sums = module.width * self.forest.leaves.v.shape[1]
@@ -189,27 +183,27 @@ class TorchEngine:
         for_each_block(guarded, n_rows, block=block, n_threads=n_threads)
 
     def _n_threads(self, n_rows: int) -> int:
-        """Return how many blocks run side by side; a product takes torch's threads itself."""
-        module = self._module
-        alone = self.device.type != "cpu" or forms.MATRIX in module.choice.form
-        if alone or ROWS * module.width < MANY or n_rows * module.width < 4 * MANY:
+        """Return how many blocks run side by side; a product takes torch's threads itself.
+
+        Python's threads wait for each other between any two steps, which takes as long as a step of
+        a smaller block, or of fewer of them.
+        """
+        width = self._module.width
+        alone = self.device.type != "cpu" or forms.MATRIX in self._module.choice.form
+        if alone or ROWS * width < ELEMENTS or n_rows * width < 4 * ELEMENTS:
             return 1
         return torch.get_num_threads()
 
-    @property
+    @cached_property
     def _block_rows(self) -> int:
         forest = self.forest
         if forest.kernel is not None and forest.n_trees:
             return max(1, ELEMENTS // forest.n_leaves)
+        leaves = forest.n_trees * forest.leaves.v.shape[1]
+        rows = max(1, BUDGET // (self._module.held_for_a_row + 8 * leaves))
         if self.device.type != "cpu":
-            return self._most_rows
-        return max(1, min(self._most_rows, ROWS, at_a_time() // self._module.width))
-
-    @cached_property
-    def _most_rows(self) -> int:
-        """Rows whose intermediate results take no more than there is room for."""
-        leaves = self.forest.n_trees * self.forest.leaves.v.shape[1]
-        return max(1, BUDGET // (self._module.held_for_a_row + 8 * leaves))
+            return rows
+        return max(1, min(rows, ROWS, ELEMENTS // self._module.width))
 
     def _require_rows(self, X: Array) -> None:
         n = self.forest.n_features

@@ -26,21 +26,12 @@ from bitvec.runtime.predict.torch.host_arrays import register
 from bitvec.runtime.predict.torch.unrounded import Unrounded
 
 OUTPUTS = ("raw", "probabilities", "label", "leaves", "memberships")
-ELEMENTS = 1 << 15
-"""Elements, such as (tree, row) pairs, that torch does not yet spread over threads of its own."""
+ELEMENTS = 1 << 17
+"""Elements, such as (tree, row) pairs, that eager calls on a CPU take at a time, in its cache."""
 BUDGET = 1 << 29
 """Bytes of intermediate results that they hold at a time, about: addresses are int32 besides."""
 COMPILED_ROWS = 1 << 10
 """Rows that a call of a module compiled in place takes at a time on a CPU, or more of few trees."""
-
-
-def at_a_time() -> int:
-    """Return how many elements eager calls on a CPU take at a time, in its cache.
-
-    Where torch has several threads, they would be woken and awaited for every step of a walk, which
-    takes longer than they save.
-    """
-    return ELEMENTS if torch.get_num_threads() > 1 else 4 * ELEMENTS
 
 
 class HardForest(Unrounded):
@@ -174,7 +165,7 @@ class HardForest(Unrounded):
         # Compiled by itself, `forward` takes less time for few rows than `_call_impl` around it.
         alone = torch.compile(self.forward, *args, **kwargs)
         with_hooks = torch.compile(self._call_impl, *args, **kwargs)
-        block = max(COMPILED_ROWS, ELEMENTS // max(1, len(self.first_leaf)))
+        block = max(COMPILED_ROWS, ELEMENTS // max(1, 2 * len(self.first_leaf)))
 
         def in_blocks(x: Tensor) -> Tensor:
             run = with_hooks
@@ -196,7 +187,7 @@ class HardForest(Unrounded):
     def _in_blocks(self, answers: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         if torch.compiler.is_compiling() or x.device.type != "cpu":
             return answers(x)
-        block = max(1, min(at_a_time() // self.width, BUDGET // self.held_for_a_row))
+        block = max(1, min(ELEMENTS // self.width, BUDGET // self.held_for_a_row))
         if len(x) <= 2 * block:
             return answers(x)
         return torch.cat([answers(rows) for rows in torch.split(x, block)])

@@ -106,8 +106,6 @@ def test_blocks_do_not_change_the_answer(device, form, data):
     X = data.draw(rows(forest))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "ELEMENTS", 5)
-        patch.setattr(module, "at_a_time", lambda: 5)
-        patch.setattr(module, "MANY", 1)
         patch.setattr(module, "BUDGET", 2000)
         engine = TorchEngine(forest, device, form=form)
         assert engine.info()["block_rows"] <= 2000 // 48

@@ -80,7 +80,7 @@ def test_raw_scores_and_leaves_are_the_references(form, data):
 
 def test_large_tables_go_through_in_blocks(monkeypatch):
     forest, X = example()
-    monkeypatch.setattr(hard_forest, "at_a_time", lambda: 7)
+    monkeypatch.setattr(hard_forest, "ELEMENTS", 7)
     module = bitvec.to_torch(forest)
     monkeypatch.setattr(module.trees, "forward", counted := Counted(module.trees.forward))
     assert_same_bits(module(torch.tensor(X)), expected_raw(forest, X))
@@ -257,7 +257,7 @@ def test_compiled_in_place_it_refuses_what_it_does_else_and_runs_hooks():
 def test_compiled_in_place_it_takes_blocks_and_gives_the_same_bits(monkeypatch):
     forest, X = example()
     monkeypatch.setattr(hard_forest, "COMPILED_ROWS", 16)
-    monkeypatch.setattr(hard_forest, "at_a_time", lambda: 7)
+    monkeypatch.setattr(hard_forest, "ELEMENTS", 7)
     module = bitvec.to_torch(forest)
     module.compile(fullgraph=True, dynamic=True)
     x, expected = torch.tensor(X), expected_raw(forest, X)
