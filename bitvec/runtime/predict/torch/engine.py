@@ -168,6 +168,10 @@ class TorchEngine:
     def _for_each_block(self, work: Callable[[slice], None], n_rows: int) -> None:
         module, n_threads = self._module, self._n_threads(n_rows)
         block = self._block_rows
+        is_walk = self.device.type == "cpu" and not module.trees.n_products
+        if is_walk and n_threads == 1 < torch.get_num_threads():
+            # None of it is spread over torch's threads: to wake them takes longer than they save.
+            block = min(block, max(1, torch_threads.GRAIN // module.width))
         torch_threads.require_own_threads()
         if self.device.type == "cpu":
             sums = module.width * self.forest.leaves.v.shape[1]
