@@ -363,7 +363,7 @@ class Forest:
             return self.take(np.arange(self.n_trees)[tree])
         return self.take([tree])
 
-    def take(self, trees: Array | list[int]) -> Forest:
+    def take(self, trees: ArrayLike) -> Forest:
         """Return the forest of some trees, in this order, with the same base score.
 
         Parameters
