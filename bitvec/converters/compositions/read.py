@@ -98,9 +98,6 @@ def refused(model: Any, why: str) -> UnsupportedModelError:
     return UnsupportedModelError(f"the {class_name(model)} cannot be converted exactly: {why}.")
 
 
-FLOATS: Final = ("float64", "float32")
-
-
 class _Members:
     """The members of an ensemble, converted."""
 
@@ -124,9 +121,8 @@ class _Members:
                 f"member {number} is of CatBoost, whose exponentials are known to the last bit on "
                 "x86 only; convert it alone",
             )
-        names = self.names
         is_whole = self.sources[number].columns is None
-        return _named(model, names) if is_whole and names is not None else model
+        return _named(model, self.names) if is_whole and self.names is not None else model
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -182,10 +178,10 @@ def _shared(inputs: list[Inputs]) -> Inputs:
         chosen = [*of_texts, *(one for one in reading if one.domains), *inputs][0]
         domains.append(chosen.domains[at] if chosen.domains else Domain("any"))
         books.append(chosen.book(at))
-    numbers = [one.dtype for one in domains if one.dtype in FLOATS]
-    if numbers:  # a table of numbers has one dtype
-        every = (*FLOATS, "any")
-        domains = [replace(d, dtype=numbers[0]) if d.dtype in every else d for d in domains]
+    floats = [one.dtype for one in domains if one.dtype.startswith("float")]
+    if floats:  # a table of numbers has one dtype
+        others = ("text", "dropped")
+        domains = [one if one.dtype in others else replace(one, dtype=floats[0]) for one in domains]
     return replace(first, categories=tuple(books) if any(books) else None, domains=tuple(domains))
 
 

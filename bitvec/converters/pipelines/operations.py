@@ -29,7 +29,6 @@ from bitvec.core.key_intervals import (
     joined,
     union,
 )
-from bitvec.core.node_tests import ZERO_THRESHOLD
 from bitvec.core.shape_annotations import Bool, Float, Int64
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
@@ -258,14 +257,15 @@ class Require:
         return sets
 
 
-def below_zero(dtype: np.dtype) -> float:
-    """Return the greatest number below what LightGBM takes for 0."""
-    return float(np.nextafter(dtype.type(-ZERO_THRESHOLD), dtype.type(-np.inf)))
-
-
 @dataclass(frozen=True, eq=False)
 class Within:
-    """A check that lets the numbers of a forest's own domain pass."""
+    """A check that lets the numbers of a forest's own domain pass.
+
+    Parameters
+    ----------
+    source : numpy dtype
+    taken : Domain
+    """
 
     source: np.dtype
     taken: Domain

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from bitvec.converters import dispatch
-from bitvec.converters.pipelines.operations import below_zero
 from bitvec.converters.pipelines.read import (
+    below_zero,
     chosen,
     convert,
     is_pipeline,
@@ -104,6 +104,7 @@ def oracle_of(model: Any, *, forest: Forest | None = None) -> Oracle:
     is_one = single if is_classifier else forest.n_outputs == 1
     predict = whole(lambda raw: np.reshape(model.predict(raw), len(raw))) if is_one else None
     accepts_missing, accepts_infinite = last.accepts_missing, last.accepts_infinite
+    # Of "any", columns were only chosen, and the model's own rules hold.
     if inputs.domains is not None and all(domain.dtype != "any" for domain in inputs.domains):
         accepts_missing = any(domain.missing for domain in inputs.domains)
         accepts_infinite = any(np.isinf(domain.intervals).any() for domain in inputs.domains)

@@ -29,7 +29,6 @@ from bitvec.converters.pipelines.operations import (
     Replace,
     Require,
     Within,
-    below_zero,
 )
 from bitvec.converters.pipelines.wavering import libraries
 from bitvec.converters.sklearn.skops_schema import read
@@ -303,7 +302,8 @@ def _over_raw_columns(
                 f"its model has pipelines within, which compute in {domain.dtype} here, and is "
                 f"given {column.values.name}"
             )
-    columns = [_at_the_trees(forest, block, walk, at) for at in range(forest.n_features)]
+    told = tells_zeros(forest) & block.is_sparse
+    columns = [_at_the_trees(forest, block, walk, at, told[at]) for at in range(forest.n_features)]
     inputs = forest.inputs
     if plain and not block.is_sparse and inputs.categories is None and inputs.domains is None:
         return _chosen(forest, [column.raw for column in columns], n_features, names)
@@ -319,7 +319,9 @@ def _over_raw_columns(
     return result
 
 
-def _at_the_trees(forest: Forest, block: Block, walk: Walk, at: int) -> Derived:
+def _at_the_trees(
+    forest: Forest, block: Block, walk: Walk, at: int, tells_zero: np.bool_
+) -> Derived:
     """Return a column as the trees read it: checked, cast, and by codes of its categories."""
     column = block.columns[at]
     own = column.values
@@ -328,7 +330,7 @@ def _at_the_trees(forest: Forest, block: Block, walk: Walk, at: int) -> Derived:
     missing &= infinite or not block.is_sparse  # such trees take NaN in dense rows alone
     if block.is_sparse and walk.absent_is_missing and not column.is_marked:
         column = column.then(Replace(0.0, np.nan, own, own))
-    if block.is_sparse and tells_zeros(forest)[at]:
+    if tells_zero:
         column = column.then(Replace(-ZERO_THRESHOLD, below_zero(own), own, own))
     if column.operations or block.is_sparse or not (missing and infinite):
         column = column.then(Require(own, nan=missing, infinite=True))
@@ -357,6 +359,11 @@ def tells_zeros(forest: Forest) -> Bool[Array, " n_features"]:
         is_missing = forest.tests.missing_rule == MissingRule.NAN_OR_ZERO
         tells[forest.tests.feature[is_missing]] = False
     return tells
+
+
+def below_zero(dtype: np.dtype) -> float:
+    """Return the greatest number below what LightGBM takes for 0."""
+    return float(np.nextafter(dtype.type(-ZERO_THRESHOLD), dtype.type(-np.inf)))
 
 
 def _chosen(

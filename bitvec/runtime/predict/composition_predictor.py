@@ -47,7 +47,7 @@ class CompositionPredictor:
 
     def answer(self, X: Any) -> Array:
         """Return probabilities, (batch, n_classes), or a regressor's predictions, (batch,)."""
-        if self._codes_differ and is_numbers(X):
+        if self._codes_differ and _is_numbers(X):
             raise InputError(
                 "`X` must be a frame, since members of this ensemble have other codes of one "
                 "category: got an array of numbers, pass the categories themselves."
@@ -86,22 +86,15 @@ class CompositionPredictor:
 
 def _codes_differ(composition: Composition) -> bool:
     """Return whether members that read all columns have several code books of one of them."""
-    books = [
-        member.model.inputs.categories or () for member in composition.members if not member.columns
-    ]
-    columns = zip(*(of for of in books if of), strict=True)
+    every = [m.model.inputs.categories for m in composition.members if m.columns is None]
+    columns = zip(*(books for books in every if books is not None), strict=True)
     return any(len({book for book in own if book is not None}) > 1 for own in columns)
 
 
-def is_numbers(X: Any) -> bool:
+def _is_numbers(X: Any) -> bool:
     """Return whether rows are an array of numbers, or a list of such."""
-    if isinstance(X, list | tuple):
-        X = np.asarray(X, object) if X and any(map(_has_texts, X)) else np.asarray(X)
+    X = tables.as_array(X) if isinstance(X, list | tuple) else X
     return isinstance(X, np.ndarray) and X.dtype.kind in "biuf"
-
-
-def _has_texts(row: Any) -> bool:
-    return isinstance(row, list | tuple) and any(isinstance(cell, str) for cell in row)
 
 
 def _again(composition: Composition, options: dict[str, Any]) -> CompositionPredictor:

@@ -109,7 +109,7 @@ def open_table(X: Any, inputs: Inputs, dtype: np.dtype) -> Table:
             return FrameTable(frame, named.places, columns(inputs, named.names), dtype)
     if isinstance(X, Sequence) and (inputs.category_hashes or inputs.has_truths):
         X = _array_of_objects(X)
-    return _array(_as_array(X), inputs, dtype)
+    return _array(as_array(X), inputs, dtype)
 
 
 def parts(table: Table, n_features: int) -> Iterator[Array]:
@@ -255,7 +255,8 @@ class _Sparse:
         pass
 
 
-def _as_array(X: Any) -> Array:
+def as_array(X: Any) -> Array:
+    """Return a sequence of rows as an array, of objects where it holds texts."""
     try:
         array = np.asarray(X)
         # A list of numbers and strings would become an array of strings.

@@ -31,7 +31,8 @@ ELEMENTS = 1 << 17
 BUDGET = 1 << 29
 """Bytes of intermediate results that they hold at a time, about: addresses are int32 besides."""
 COMPILED_ROWS = 1 << 10
-"""Rows that a call of a module compiled in place takes at a time on a CPU, or more of few trees."""
+"""Rows that a call of a module compiled in place takes at a time on a CPU, or more of few trees:
+as many as have half of `ELEMENTS`."""
 
 
 class HardForest(Unrounded):

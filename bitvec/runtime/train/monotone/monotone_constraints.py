@@ -20,7 +20,7 @@ from bitvec.runtime.train.monotone.monotone_leaves import (
     node_directions,
     orientation,
 )
-from bitvec.runtime.train.retrain import probability_leaves
+from bitvec.runtime.train.relax import probability_leaves
 
 RECORDED = ("monotone_constraints", "monotonic_cst")
 """Keys of a source's metadata: of a text, a sequence or a mapping."""

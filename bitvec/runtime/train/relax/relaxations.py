@@ -11,19 +11,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
-from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.train.relax.gates import ACTIVATIONS, SHARES, require_activation
 from bitvec.runtime.train.relax.leaf_maps import LEAF_MAPS
+from bitvec.runtime.train.relax.probability_leaves import are_distributions
 from bitvec.runtime.train.relax.scores import SCORES
 
-ROUNDING = 1e-5
-"""By how much probabilities may differ from a sum of 1, or lie outside of [0, 1]."""
 PRODUCT = "product"
 PATH_GATES = (*SHARES, "kernel", "straight_through")
 GATES = (*PATH_GATES, *ACTIVATIONS)
@@ -167,12 +164,6 @@ def find(relaxation: object) -> Relaxation:
             f"{relaxation!r}: choose one."
         )
     return RELAXATIONS[relaxation]
-
-
-def are_distributions(v: Array) -> bool:
-    """Return whether each leaf vector, (n_leaves, width), holds probabilities that sum to 1."""
-    total = v.sum(axis=1, dtype=np.float64)
-    return bool(v.shape[1] > 1 and np.all(v >= 0) and np.all(np.abs(total - 1) < ROUNDING))
 
 
 def require_relaxable(forest: Forest, relaxation: Relaxation, leaves: str) -> None:

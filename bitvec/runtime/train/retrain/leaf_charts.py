@@ -10,7 +10,7 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.runtime.train.retrain import probability_leaves
+from bitvec.runtime.train.relax import probability_leaves
 
 SMOOTHING = 1 / 300
 """Added to each old probability, so that the pull toward it keeps away from 0 and 1."""

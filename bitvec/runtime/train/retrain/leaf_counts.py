@@ -11,8 +11,8 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
+from bitvec.runtime.train.relax import probability_leaves
 from bitvec.runtime.train.relax.aggregation import divisor
-from bitvec.runtime.train.retrain import probability_leaves
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.training_data import Data
 

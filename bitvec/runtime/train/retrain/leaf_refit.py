@@ -14,12 +14,12 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.source import retrained_source
 from bitvec.runtime.predict.engine import for_one_call
+from bitvec.runtime.train.relax.probability_leaves import has_probability_leaves
 from bitvec.runtime.train.retrain import lbfgs
 from bitvec.runtime.train.retrain.leaf_charts import Chart, chart
 from bitvec.runtime.train.retrain.leaf_counts import counted_means, counted_probabilities
 from bitvec.runtime.train.retrain.leaf_design import LeafDesign, design
 from bitvec.runtime.train.retrain.objective import Objective
-from bitvec.runtime.train.retrain.probability_leaves import has_probability_leaves
 from bitvec.runtime.train.retrain.recipe import Recipe, tell
 from bitvec.runtime.train.retrain.selection import Selection
 from bitvec.runtime.train.retrain.training_data import Data

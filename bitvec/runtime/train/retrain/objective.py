@@ -15,10 +15,10 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Output, PostTransform
 from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.runtime.train.relax import probability_leaves
 from bitvec.runtime.train.retrain import (
     class_losses,
     metrics,
-    probability_leaves,
     smooth_links,
     value_losses,
 )

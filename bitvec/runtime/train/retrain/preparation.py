@@ -14,6 +14,7 @@ from bitvec.core.forest import Forest
 from bitvec.errors import InputError
 from bitvec.runtime.predict.torch import devices
 from bitvec.runtime.train.monotone import Monotone
+from bitvec.runtime.train.relax import probability_leaves
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.relax.relaxations import Relaxation
 from bitvec.runtime.train.relax.trainable import TRAINABLE
@@ -23,7 +24,6 @@ from bitvec.runtime.train.retrain import (
     distillation,
     objective,
     optimizers,
-    probability_leaves,
     processes,
     regularisers,
     schedules,

@@ -13,7 +13,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError
 from bitvec.runtime.predict import engine
-from bitvec.runtime.train.retrain import probability_leaves
+from bitvec.runtime.train.relax import probability_leaves
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.retrain_options import ERRORS
 

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.runtime.train.relax import probability_leaves
 from bitvec.runtime.train.relax.module import Rows, SoftForest
-from bitvec.runtime.train.retrain import probability_leaves, schedules
+from bitvec.runtime.train.retrain import schedules
 from bitvec.runtime.train.retrain.batches import ArrayBatches, Batch, Batches
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.preparation import training_dtype

@@ -7,7 +7,9 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
-from bitvec.runtime.train.relax.relaxations import ROUNDING, are_distributions
+
+ROUNDING = 1e-5
+"""By how much probabilities may differ from a sum of 1, or lie outside of [0, 1]."""
 
 
 def groups(forest: Forest) -> tuple[slice, ...] | None:
@@ -32,6 +34,12 @@ def _are_probabilities(v: Array) -> bool:
     if v.shape[1] == 1:
         return bool(np.all((v >= -ROUNDING) & (v <= 1 + ROUNDING)))
     return are_distributions(v)
+
+
+def are_distributions(v: Array) -> bool:
+    """Return whether each leaf vector, (n_leaves, width), holds probabilities that sum to 1."""
+    total = v.sum(axis=1, dtype=np.float64)
+    return bool(v.shape[1] > 1 and np.all(v >= 0) and np.all(np.abs(total - 1) < ROUNDING))
 
 
 def has_probability_leaves(forest: Forest) -> bool:
