@@ -20,7 +20,7 @@ from benchmarks.retrain.data import Array, Split, split
 from benchmarks.retrain.libraries import LIBRARIES, Library
 from benchmarks.retrain.scores import score, score_of, told
 from bitvec.core.forest import Forest
-from bitvec.runtime.train.retrain.probability_leaves import has_probability_leaves
+from bitvec.runtime.train.relax.probability_leaves import has_probability_leaves
 
 LEAVES: Final = "v"
 ALL: Final = "v, then b and v"
