@@ -13,6 +13,7 @@ from bitvec.core import options
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError
 from bitvec.learners.retrained.other_starts import PruningPath, pruning_path, refined
+from bitvec.learners.retrained.regrown_start import regrown
 from bitvec.runtime.train.retrain import checkpoint, leaf_refit
 from bitvec.runtime.train.retrain.checkpoint import Checkpoint, State
 from bitvec.runtime.train.retrain.objective import Objective
@@ -28,12 +29,16 @@ Move = Callable[[Forest, Data], Forest]
 STEEPNESSES = ((1.0, 4.0), (4.0, 30.0), (8.0, 60.0))
 SPARSE = 0.03
 """Pull of S towards 0 that is tried as well: noisy rows want tests that read few columns."""
-AS_IT_IS, REFINED, PRUNED, REFITTED = "as it is", "refined", "pruned", "refitted"
+AS_IT_IS, REFINED, REGROWN, PRUNED = "as it is", "refined", "regrown", "pruned"
+REFITTED = "refitted"
 ONE_COLUMN = (
-    "S was not moved and the tree not refined by alternating optimisation: tests of several "
-    "columns keep no monotone constraints."
+    "S was not moved and the tree neither refined by alternating optimisation nor regrown: tests "
+    "of several columns keep no monotone constraints."
 )
 ALL = 1 << 30
+
+Anew = Callable[[Forest, Objective, Data], Forest | None]
+"""From a tree to another one of its shape; None where there is none, or none that is better."""
 
 Rung = tuple[float, int]
 """Length of trainings, in parts of the whole one, and how many recipes are trained so long."""
@@ -202,10 +207,12 @@ class Search:
         if not whole or task.forest.feature_map is not None or task.distils is not None:
             return
         smaller = self._pruned_start()
-        better = self._refined_start() if task.monotone is None else None
-        if better is not None:
-            own = self._steepnesses(better, selected)
-            yield from own[1:2] or own if name == "quick" else own
+        others = () if task.monotone is not None else ((REFINED, refined), (REGROWN, self._regrown))
+        for other, made in others:
+            start = self._other_start(other, made)
+            if start is not None:
+                own = self._steepnesses(start, selected)
+                yield from own[1:2] or own if name == "quick" else own
         if name == "quick":
             return
         if smaller is not None:
@@ -326,20 +333,24 @@ class Search:
             return Start(AS_IT_IS, self.task.forest)
         return Start(REFITTED, self.task.selection.best, run.path(run.trial.step))
 
-    def _refined_start(self) -> Start | None:
+    def _regrown(self, forest: Forest, objective: Objective, data: Data) -> Forest | None:
+        return regrown(forest, objective, data, self.task.seed)
+
+    def _other_start(self, name: str, anew: Anew) -> Start | None:
+        """Offer another tree of the same shape to the selection, and return it as a start."""
         task = self.task
         assert task.data is not None
-        forest = refined(task.forest, task.objective, task.data)
+        forest = anew(task.forest, task.objective, task.data)
         if forest is None:
             return None
-        path = (partial(_refined, task.objective),)
+        path = (partial(_other, task.objective, anew),)
 
         def offer() -> None:
-            evaluation = task.selection.consider(forest, REFINED, 1, 1)
+            evaluation = task.selection.consider(forest, name, 1, 1)
             tell(task.recipe(task.course), evaluation)
 
-        self._tried(f"tree {REFINED}", 0, ("S", "b", "v"), offer, lambda step: path)
-        return Start(REFINED, forest, path)
+        self._tried(f"tree {name}", 0, ("S", "b", "v"), offer, lambda step: path)
+        return Start(name, forest, path)
 
     def _pruned_start(self) -> Start | None:
         task = self.task
@@ -377,8 +388,8 @@ def _with_leaves(objective: Objective, step: int, forest: Forest, data: Data) ->
     return leaf_refit.with_leaves(forest, objective, data, step)
 
 
-def _refined(objective: Objective, forest: Forest, data: Data) -> Forest:
-    found = refined(forest, objective, data)
+def _other(objective: Objective, anew: Anew, forest: Forest, data: Data) -> Forest:
+    found = anew(forest, objective, data)
     return forest if found is None else found
 
 

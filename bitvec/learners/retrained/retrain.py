@@ -139,8 +139,9 @@ def retrain(
     Notes
     -----
     Recipes of a single tree: steepness (1, 4), (4, 30) and (8, 60); begun from the tree as it is,
-    refined by oblique `tao_refine`, or pruned by validation (these two are candidates themselves);
-    S, b and v moving, with S pulled to 0 as by penalties={"l1": 0.03} or not, or b and v. "normal"
+    refined by oblique `tao_refine`, regrown (its tests trained anew from the root down, see
+    `regrown_start`), or pruned by validation (these three are candidates themselves); S, b and v
+    moving, with S pulled to 0 as by penalties={"l1": 0.03} or not, or b and v. "normal"
     trains all in a tenth of the steps, the best two in a quarter, the best one in all of them.
     "quick" leaves some out and trains all in a tenth, the best in half of the steps; "thorough" all
     in a quarter, three in all, one in twice as many. Each training is one of its own, whose
@@ -162,7 +163,8 @@ def retrain(
     Monotone constraints: leaves of a candidate that does not keep them are cut before it is scored,
     as little as their boxes allow in trees of up to 256 leaves, and so are those of the forest
     itself (see `Monotone.kept`). Tests
-    go on comparing one column, so that neither S moves nor `tao_refine` is tried. What comes back
+    go on comparing one column, so that S does not move, and no refined or regrown tree is tried.
+    What comes back
     is checked exactly, over the boxes of values that lead to the leaves, tree by tree.
 
     Single tree: features standardised, rows and thresholds divided by their margin's standard
