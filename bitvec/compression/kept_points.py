@@ -165,7 +165,8 @@ def _whole(path: Path) -> Iterator[None]:
 def _digest(problem: Problem, options: Any) -> str:
     tensors, record = pack(problem.forest)
     sums = blake2b(digest_size=16)
-    sums.update(json.dumps([record, repr(options)], sort_keys=True).encode())
+    keeps = None if problem.monotone is None else problem.monotone.signs.tolist()
+    sums.update(json.dumps([record, repr(options), keeps], sort_keys=True).encode())
     arrays = [tensors[name] for name in sorted(tensors)]
     for data in (problem.fit, problem.held_out):
         arrays += [data.X, data.target, data.weight]

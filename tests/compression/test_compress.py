@@ -196,8 +196,9 @@ def test_a_killed_run_goes_on(regressor: Any, tmp_path: Any, monkeypatch: Any) -
     assert again.chosen.bytes <= 256
     after = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert finished.items() < after.items()
-    with pytest.raises(InputError, match="this very compression"):
-        bitvec.compress(regressor, *numbers(), budget=257, checkpoint=folder)
+    for other in ({"budget": 257}, {"budget": 256, "monotone": {0: 1}}):
+        with pytest.raises(InputError, match="this very compression"):
+            bitvec.compress(regressor, *numbers(), checkpoint=folder, **other)
 
 
 def damage_cases() -> dict[str, tuple[str, bytes]]:
