@@ -162,7 +162,10 @@ class Column:
             if not tells_nulls or not hasattr(native, "iloc"):
                 objects[series.is_null().to_numpy()] = None
             values = objects.tolist()
-        return self.from_values(values, null_is_nan=True, is_category=is_category)
+        are_codes = series.dtype.is_numeric()
+        return self.from_values(
+            values, null_is_nan=True, is_category=is_category, are_codes=are_codes
+        )
 
     def _from_distinct(self, place: Array, values: list[Any], *, is_category: bool) -> Array:
         """Return cells as float64, of which only the values that occur are read."""
@@ -188,16 +191,29 @@ class Column:
         return self.from_values(cells, null_is_nan=True)
 
     def from_values(
-        self, values: list[Any], *, null_is_nan: bool = False, is_category: bool = False
+        self,
+        values: list[Any],
+        *,
+        null_is_nan: bool = False,
+        is_category: bool = False,
+        are_codes: bool = False,
     ) -> Array:
-        """Return Python values as float64: numbers as they are, the others by code."""
+        """Return Python values as float64: categories by code, other numbers as they are.
+
+        A number among objects is a category, since texts may stand beside it; in a column of
+        numbers (`are_codes`) it is a code.
+        """
         book = self.book
         if self.is_dropped:
             return np.zeros(len(values))
         null_is_nan |= book is not None
         is_ambiguous = book is not None and book.is_ambiguous
         has_decimals = isinstance(book, CodeBook | Hashes) and book.decimals
-        kinds = (str, bool, np.bool_, int, np.integer) if has_decimals else (str, bool, np.bool_)
+        kinds: tuple[type, ...] = (str, bool, np.bool_)
+        if has_decimals:
+            kinds = (*kinds, int, np.integer)
+        elif type(book) is CodeBook and not (is_ambiguous or are_codes):
+            kinds = (*kinds, numbers.Real, Decimal)
         result = np.empty(len(values))
         for at, value in enumerate(values):
             if self.domain is not None:

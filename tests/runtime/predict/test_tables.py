@@ -420,6 +420,19 @@ def test_numbers_in_a_column_of_text_categories_are_codes(frame):
     exact(rows(frame({"size": [0.0], "colour": [2]}), BOOK, F32), [[0, 2]], F32)
 
 
+def test_numbers_beside_texts_are_categories_that_are_not_known():
+    pd = pytest.importorskip("pandas")
+    inputs = Inputs(1, feature_names=("n",), categories=(("red", "green"),))
+    for filler in (1, 1.0, np.int64(0), decimal.Decimal(1), True):
+        for size in (4, 400):  # few rows are read cell by cell
+            cells = pd.Series(["red", filler, None, "green"] * (size // 4), dtype=object)
+            with pytest.warns(UserWarning, match="no category for"):
+                found = rows(pd.DataFrame({"n": cells}), inputs, F32)
+            exact(found, [[0], [-1], [np.nan], [1]] * (size // 4), F32)
+    with pytest.warns(UserWarning, match="no category for"):
+        exact(rows(np.array([["red"], [1]], object), inputs, F32), [[0], [-1]], F32)
+
+
 def test_categories_that_are_numbers_need_a_category_column():
     pd = pytest.importorskip("pandas")
     inputs = Inputs(1, feature_names=("n",), categories=((10, 20, 30),))
