@@ -205,12 +205,13 @@ class BatchPredictor:
         found = self.answers(frame.columns, lambda names: frame.select(names).to_native())
         import narwhals
 
-        make = narwhals.new_series
         columns = [
-            make(name, _plain(values), backend=frame.implementation)
+            narwhals.new_series(name, _plain(values), backend=frame.implementation).head(
+                len(values)
+            )
             for name, values in found.items()
         ]
-        if not self.keep:
+        if not self.keep and len(frame):
             return narwhals.from_dict(
                 {series.name: series for series in columns}, backend=frame.implementation
             ).to_native()
@@ -274,4 +275,7 @@ def _names(given: Iterable[str], what: str) -> tuple[str, ...]:
 
 
 def _plain(values: Array) -> Any:
-    return values.tolist() if values.dtype.kind in "OU" else np.ascontiguousarray(values)
+    """Return what a series is made of: of no texts a text, since none would not tell its dtype."""
+    if values.dtype.kind == "U":
+        return values.tolist() or [""]
+    return values.tolist() if values.dtype.kind == "O" else np.ascontiguousarray(values)

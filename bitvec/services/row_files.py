@@ -136,15 +136,34 @@ def _tables(parts: Iterable[Any]) -> Iterator[Batch]:
 
 
 def _ndjson(path: Path) -> Iterator[Batch]:
+    schema: dict[str, Any] = {}
+    for frame in _ndjson_blocks(path):
+        for name, dtype in frame.schema.items():
+            known = schema.get(name, dtype)
+            schema[name] = _one_dtype(known, dtype, f"the column {name!r} of {path}")
+    for frame in _ndjson_blocks(path, schema):
+        for start in range(0, len(frame), BATCH_ROWS):
+            yield frame[start : start + BATCH_ROWS]
+
+
+def _ndjson_blocks(path: Path, schema: dict[str, Any] | None = None) -> Iterator[Any]:
+    """Yield the whole lines of a file block by block, each of its own schema if none is given."""
     with needs("polars", "cli", f"Reading {path}"):
         import polars
-    schema = None
     with path.open("rb") as stream:
         while block := stream.read(BLOCK) + stream.readline():
-            frame = polars.read_ndjson(block, schema=schema)
-            schema = schema or frame.schema
-            for start in range(0, len(frame), BATCH_ROWS):
-                yield frame[start : start + BATCH_ROWS]
+            yield polars.read_ndjson(block, schema=schema, infer_schema_length=None)
+
+
+def _one_dtype(one: Any, other: Any, name: str) -> Any:
+    """Return the polars dtype of a column that is of two in two parts of a file."""
+    import polars
+
+    if one == other or polars.Null in (one, other):
+        return other if one == polars.Null else one
+    if not (one.is_numeric() and other.is_numeric()):
+        raise InputError(f"{name} must hold values of one kind, got {one} and {other}: convert it.")
+    return polars.Float64()
 
 
 def _npy(path: Path) -> Iterator[Batch]:
@@ -234,9 +253,11 @@ def write(stream: IO[bytes], suffix: str, parts: Iterable[Any]) -> int:
     elif suffix in LINES:
         _write_lines(stream, counted())
     else:
-        with _table_writer(stream, suffix, arrow_table(first)) as writer:
+        schema = _one_schema(arrow_table(first).schema, suffix)
+        with _table_writer(stream, suffix, schema) as writer:
             for part in counted():
-                writer.write_table(arrow_table(part))
+                table = arrow_table(part)
+                writer.write_table(table if table.schema == schema else table.cast(schema))
     return n_rows
 
 
@@ -291,19 +312,30 @@ def _write_lines(stream: IO[bytes], parts: Iterable[Any]) -> None:
         stream.write(buffer.getbuffer())
 
 
+def _one_schema(schema: Any, suffix: str) -> Any:
+    """Return the schema of a file: with values for dictionaries where all batches share these."""
+    types = require_pyarrow(f"Writing {suffix} files").types
+    if suffix in (".parquet", ARROW[-1]):
+        return schema
+    for at, column in enumerate(schema):
+        if types.is_dictionary(column.type):
+            schema = schema.set(at, column.with_type(column.type.value_type))
+    return schema
+
+
 @contextmanager
-def _table_writer(stream: IO[bytes], suffix: str, first: Any) -> Iterator[Any]:
+def _table_writer(stream: IO[bytes], suffix: str, schema: Any) -> Iterator[Any]:
     pyarrow = require_pyarrow(f"Writing {suffix} files")
     from pyarrow import parquet
 
     if suffix == ".parquet":
         # Numbers such as probabilities hardly repeat: a dictionary of them takes time and space.
-        text = [column.name for column in first.schema if not _is_number(column.type)]
-        with parquet.ParquetWriter(stream, first.schema, use_dictionary=text) as writer:
+        text = [column.name for column in schema if not _is_number(column.type)]
+        with parquet.ParquetWriter(stream, schema, use_dictionary=text) as writer:
             yield writer
     else:
         new = pyarrow.ipc.new_stream if suffix == ARROW[-1] else pyarrow.ipc.new_file
-        with new(stream, first.schema) as writer:
+        with new(stream, schema) as writer:
             yield writer
 
 
@@ -360,7 +392,9 @@ def _arrow_column(values: Any) -> Any:
 
     if not isinstance(values, np.ndarray):
         return values
-    if values.dtype.kind in "OU":
+    if values.dtype.kind == "U":
+        return pyarrow.array(values.tolist(), pyarrow.string())
+    if values.dtype.kind == "O":
         return values.tolist()
     if values.dtype.kind not in "iuf":
         return pyarrow.array(values)

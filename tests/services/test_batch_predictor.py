@@ -84,6 +84,21 @@ def test_a_batch_without_rows_has_the_same_columns(model, kind):
         assert len(empty) == 0
 
 
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("keep", [[], ["key"]])
+def test_labels_of_text_have_their_dtype_without_rows_too(model, tmp_path, kind, keep):
+    _, rows, forest = model
+    named = replace(forest, output=replace(forest.output, classes=(np.array(["no", "yes"]),)))
+    bitvec.save(named, tmp_path / "named.safetensors")
+    predict = bitvec.BatchPredictor(tmp_path / "named.safetensors", keep=keep)
+    empty, full = (predict(tables(part)[kind]) for part in (rows[:0], rows))
+    assert len(empty) == 0
+    if kind == "pandas":
+        pd.testing.assert_series_equal(empty.dtypes, full.dtypes)
+    else:
+        assert empty.schema == full.schema
+
+
 def test_columns_of_arrow_are_read_as_polars_reads_them(model):
     path, rows, _ = model
     predict = bitvec.BatchPredictor(path, outputs=["raw"])

@@ -67,7 +67,7 @@ def read(path: Path):
 def run(*arguments: object, status: int = 0, **options: object) -> str:
     found = CliRunner().invoke(program, ["predict", *map(str, arguments)], **options)
     assert found.exit_code == status, found.output
-    return found.output
+    return found.output if status else found.stdout
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".arrow", ".arrows", ".ndjson"])
@@ -229,13 +229,46 @@ def test_an_arrow_stream_is_answered_while_it_comes(lake):
         assert answers.read_next_batch()["raw"].to_pylist() == raw[300:].tolist()
 
 
-def test_wrong_inputs_are_one_sentence_and_leave_nothing(lake, tmp_path):
+def test_lines_of_json_may_change_their_numbers_anywhere(lake, tmp_path, monkeypatch):
     model, rows, _ = lake
+    monkeypatch.setattr(row_files, "BLOCK", 4096)  # a few dozen rows
+    held = [{name: row[name] for name in "abc"} for row in rows.iter_rows(named=True)]
+    for at, row in enumerate(held):
+        row["a"] = at % 5 - 2 if at < 200 else row["a"]  # whole numbers, then others
+        row["b"] = None if at < 250 else row["b"]
+        row |= {"note": "late"} if at > 300 else {}
+    path = tmp_path / "late.ndjson"
+    path.write_text("".join(json.dumps(row) + "\n" for row in held))
+    told = run(model, path, "--outputs", "raw", "--drop", "note")
+    frame = pl.DataFrame(held, infer_schema_length=None).select("a", "b", "c")
+    expected = bitvec.compile(bitvec.convert(model)).raw(frame)[:, 0]
+    np.testing.assert_array_equal(pl.read_csv(told.encode())["raw"].to_numpy(), expected)
+
+
+@pytest.mark.parametrize("suffix", [".arrow", ".arrows", ".parquet"])
+def test_batches_with_dictionaries_of_their_own_are_kept(lake, tmp_path, suffix):
+    model, rows, _ = lake
+    parts = []
+    for at, text in ((0, "p"), (100, "q")):
+        key = pa.array([text] * 100).dictionary_encode()
+        parts.append(rows[at : at + 100].to_arrow().set_column(0, "key", key))
+    with pa.ipc.new_stream(tmp_path / "two.arrows", parts[0].schema) as writer:
+        for part in parts:
+            writer.write_table(part)
+    run(model, tmp_path / "two.arrows", "--keep", "key", "-o", tmp_path / f"out{suffix}")
+    found = read(tmp_path / f"out{suffix}")["key"].cast(pl.String)
+    assert found.to_list() == ["p"] * 100 + ["q"] * 100
+
+
+def test_wrong_inputs_are_one_sentence_and_leave_nothing(lake, tmp_path, monkeypatch):
+    model, rows, _ = lake
+    monkeypatch.setattr(row_files, "BLOCK", 4096)
     out = tmp_path / "out"
     twins = [write(rows, tmp_path / name / "rows.parquet") for name in "ab"]
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and nothing")
     lines = rows.write_ndjson().splitlines(keepends=True)
     (tmp_path / "changed.ndjson").write_text("".join(lines[:5]) + '{"key": 1, "a": "text"}\n')
+    (tmp_path / "kinds.ndjson").write_text("".join(lines) + '{"key": 1, "a": "text"}\n')
     write(rows.drop("b"), tmp_path / "short.parquet")
     two = pa.table([[1.0], [2.0], [3.0], [4.0]], names=["a", "a", "b", "c"])
     pytest.importorskip("pyarrow.parquet").write_table(two, tmp_path / "two.parquet")
@@ -246,6 +279,7 @@ def test_wrong_inputs_are_one_sentence_and_leave_nothing(lake, tmp_path):
         ("names files of rows outside", (tmp_path / "a", "-o", tmp_path / "a", "--force")),
         ("must have distinct column names", (tmp_path / "two.parquet", "-o", tmp_path / "out.csv")),
         ("must be a parquet file", (tmp_path / "bad.parquet", "-o", tmp_path / "out.csv")),
+        ("must hold values of one kind", (tmp_path / "kinds.ndjson", "-o", tmp_path / "out.csv")),
         ("must hold real numbers", (tmp_path / "changed.ndjson", "-o", tmp_path / "out.csv")),
         ("none named 'b'", (tmp_path / "short.parquet", "-o", tmp_path / "out.csv")),
         ("must have the column 'id'", (tmp_path / "a/rows.parquet", "--keep", "id")),
