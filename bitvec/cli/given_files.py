@@ -147,8 +147,9 @@ def read_weighted(
     y = columns[target]
     weight = None if sample_weight is None else columns[sample_weight]
     if not named and y.dtype.kind not in "biuf":
+        what = "truth values" if classes is not None and classes[0].dtype.kind == "b" else "numbers"
         raise InputError(
-            f"the column {target!r} of {path} must hold numbers, as the forest's answers are, "
+            f"the column {target!r} of {path} must hold {what}, as the forest's answers are, "
             f"got {str(y[0])[:40]!r}."
         )
     if y.dtype.kind == "f" and np.isinf(y).any():

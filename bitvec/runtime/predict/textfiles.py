@@ -31,6 +31,10 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 """Cells of a text file that stand for a missing value."""
+TRUTHS = dict.fromkeys(("true", "True", "TRUE"), True) | dict.fromkeys(
+    ("false", "False", "FALSE"), False
+)
+"""Cells of a column of truth values."""
 
 Rows: TypeAlias = tuple[Any, tuple[str, ...] | None]
 """A dataframe, or a float64 matrix; and the names of its columns, if it has names."""
@@ -246,7 +250,7 @@ def _kinds(blocks: Blocks, width: int) -> list[str]:
             given,
             given & _numbers(cells, polars.Int64).is_null(),
             given & _numbers(cells, polars.Float64).is_null(),
-            ~cells.is_in((*MISSING, "true", "false")),
+            ~cells.is_in((*MISSING, *TRUTHS)),
         )
         for row, test in zip(found, tests, strict=True):
             row |= test.to_numpy().reshape(-1, width).any(axis=0)
@@ -297,7 +301,7 @@ def _typed(
     makers: dict[str, Callable[[], polars.Series]] = {
         "whole": lambda: _numbers(cells, polars.Int64),
         "float": lambda: _numbers(cells, polars.Float64),
-        "truth": lambda: cells.replace_strict(["true", "false"], [True, False], default=None),
+        "truth": lambda: cells.replace_strict(TRUTHS, default=None),
         "text": lambda: cells.replace(MISSING, None),
         "key": lambda: cells.replace("", None),
         "label": lambda: cells,

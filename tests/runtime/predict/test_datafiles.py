@@ -289,6 +289,22 @@ def test_named_text_columns_keep_categories_that_look_like_numbers(tmp_path: Pat
     assert read(path).split("code")[1].tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("cells", [("True", "False"), ("true", "FALSE"), ("TRUE", "false")])
+def test_truth_values_may_be_spelled_as_libraries_write_them(
+    tmp_path: Path, cells: tuple[str, str]
+) -> None:
+    path = put(tmp_path, "".join(["flag,size\n", *(f"{cell},1\n" for cell in (*cells, "NA"))]))
+    table = read(path)
+    np.testing.assert_array_equal(
+        rows(table.data, Inputs(2), np.dtype(np.float32))[:, 0], [1, 0, np.nan]
+    )
+    path = put(tmp_path, "".join(["flag,size\n", *(f"{cell},1\n" for cell in cells)]))
+    assert read(path).split("flag")[1].tolist() == [True, False]
+    named = Inputs(2, ("flag", "size"), (("True", "False"), None))
+    labels = {"True": 0.0, "False": 1.0}
+    assert [row[0] for row in codes(path, named)] == [labels.get(cell, -1.0) for cell in cells]
+
+
 CELLS = ["", "NA", "nan", "NaN", "null", "1", "01", "true", "red", " NA", "nil"]
 
 
