@@ -126,7 +126,7 @@ METRICS = ("auto", "log_loss", "accuracy", "balanced_accuracy", "f1", "auc", "rm
     "--grow-rounds",
     type=click.IntRange(min=1),
     metavar="N",
-    help="With --grow, rounds of new trees at most; by default 100.",
+    help="With --grow, rounds of new trees at most; by default 60.",
 )
 @click.option(
     "--refit/--no-refit",

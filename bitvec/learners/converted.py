@@ -75,7 +75,7 @@ class ConvertedModel(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = not self._predictor().info()["refuses"]
+        tags.input_tags.allow_nan = "missing" not in self._predictor().info()["refuses"]
         tags.target_tags.required = False
         return tags
 

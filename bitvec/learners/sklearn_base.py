@@ -93,7 +93,8 @@ class NativeEstimator(BaseEstimator):  # type: ignore[misc]
         """Return X of a fit as finite float64, and refuse a missing y."""
         # A fit that is interrupted leaves no old trees behind new labels and columns.
         self.__dict__.pop("_predictor", None)
-        rows = self._rows(X, reset=True)
+        # In one order: sums over columns of another are rounded otherwise.
+        rows = np.ascontiguousarray(self._rows(X, reset=True))
         if y is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."

@@ -191,6 +191,9 @@ def test_tags_say_what_the_forest_accepts():
     )
     assert tags.estimator_type == "classifier"
     assert tags.input_tags.sparse
+    assert tags.input_tags.allow_nan
+    strict = bitvec.as_estimator(GradientBoostingClassifier(n_estimators=2).fit(X, y))
+    assert not strict.__sklearn_tags__().input_tags.allow_nan
 
 
 UNEXPECTED = {

@@ -36,6 +36,14 @@ FORESTS = (
 QUICK: dict[str, Any] = {"bandwidth": "silverman", "max_depth": 6}
 
 
+@pytest.mark.parametrize("kind", [*SINGLE, *FORESTS])
+def test_the_order_of_memory_does_not_matter(kind: Any) -> None:
+    X, y = load_wine(return_X_y=True)
+    model = kind(**QUICK, random_state=0)
+    one, other = (clone(model).fit(Z, y) for Z in (X, np.asfortranarray(X)))
+    assert bitvec.files.identical(one.forest_, other.forest_)
+
+
 def known(estimator: Any) -> dict[str, str]:
     """Return what a forest cannot pass: drawing rows is not drawing copies of them."""
     if not getattr(estimator, "bootstrap", False):
