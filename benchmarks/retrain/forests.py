@@ -11,41 +11,22 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from torch import Tensor
-from torch.nn import functional
 
 import bitvec
 from benchmarks.report import Row
 from benchmarks.retrain.data import Array, Split, split
 from benchmarks.retrain.libraries import LIBRARIES, Library
-from benchmarks.retrain.scores import score, score_of, told
+from benchmarks.retrain.scores import log_loss_of, score, score_of, told
 from bitvec.core.forest import Forest
-from bitvec.runtime.train.relax.probability_leaves import has_probability_leaves
 
 LEAVES: Final = "v"
 ALL: Final = "v, then b and v"
-MILD: Final = 8.0
-"""Factor of averaged probabilities p: the loss is the cross-entropy of softmax(8 p), half as sharp
-as the default, for trees that already fit their rows well."""
 BOTH: Final[tuple[dict[str, Any], ...]] = (
     {"schedule": {"steps": 300, "gamma": (4.0, 30.0)}},
     {"schedule": {"steps": 200, "gamma": (4.0, 30.0), "learning_rate": 0.01}},
 )
 """Settings that train thresholds and leaves, the same for all forests; rows held out choose one."""
 QUICK: Final[dict[str, Any]] = {"schedule": {"steps": 10}}
-
-
-def _mild(raw: Tensor, label: Tensor) -> Tensor:
-    return functional.cross_entropy(MILD * raw, label, reduction="none")
-
-
-def _recipes(forest: Forest, train: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
-    if "b" in train:
-        metric = {"metric": "accuracy"} if forest.output.is_classifier else {}
-        return tuple({**recipe, **metric} for recipe in BOTH)
-    if has_probability_leaves(forest):
-        return {"metric": "accuracy"}, {"loss": _mild, "metric": "accuracy"}
-    return ({"metric": "accuracy"},) if forest.output.is_classifier else ({},)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +82,9 @@ def stages(forest: Forest, rows: Split, seed: int, *, quick: bool = False) -> It
     """
     first: float | None = None
     seconds, improved = 0.0, False
-    for moved, train in ((LEAVES, ("v",)), (ALL, ("b", "v"))):
-        tried = (QUICK,) if quick else _recipes(forest, train)
+    recipes: tuple[dict[str, Any], ...]
+    for moved, train, recipes in ((LEAVES, ("v",), ({},)), (ALL, ("b", "v"), BOTH)):
+        tried = (QUICK,) if quick else recipes
         start = time.process_time()
         results = [
             bitvec.retrain(
@@ -129,12 +111,13 @@ def measure(case: ForestCase, seed: int, options: Namespace) -> Iterator[Row]:
     rows, library = split(options.data, case.data, seed), case.library
     source = {"source": library.source}
     forest = bitvec.convert(library.grow(rows, seed, library.size))
-    before = score_of(forest, rows.test)
+    before, lost = score_of(forest, rows.test), log_loss_of(forest, rows.test)
     for stage in stages(forest, rows, seed, quick=options.quick):
         after = score_of(stage.forest, rows.test)
         yield {
             **source,
             **told(stage.moved, stage.forest, before, after, stage.seconds),
+            **_losses(lost, stage.forest, rows),
             "held_out_gain": stage.score - stage.start_score,
             "improved": stage.improved,
             **(written_back(stage.forest, library, rows) if stage.moved == ALL else {}),
@@ -146,7 +129,16 @@ def measure(case: ForestCase, seed: int, options: Namespace) -> Iterator[Row]:
         seconds = time.process_time() - start
         after = score(rows.test[1], model.predict(rows.test[0]), is_classifier=rows.is_classifier)
         grown = bitvec.convert(model)
-        yield source | told(f"grown instead: {name}", grown, before, after, seconds)
+        row = told(f"grown instead: {name}", grown, before, after, seconds)
+        yield source | row | _losses(lost, grown, rows)
+
+
+def _losses(before: float | None, forest: Forest, rows: Split) -> dict[str, float]:
+    """Return the log loss on the rows to test on before and after, nothing of a regressor."""
+    after = log_loss_of(forest, rows.test)
+    if before is None or after is None:
+        return {}
+    return {"start_loss": before, "loss": after, "loss_gain": before - after}
 
 
 def written_back(forest: Forest, library: Library, rows: Split) -> dict[str, Any]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 import bitvec
 from benchmarks.datasets import Array
 from benchmarks.report import Row
 from bitvec.core.forest import Forest
+
+SMALLEST: Final = 1e-15
+"""Probability that a label has at least in a log loss."""
 
 
 def score(y: Array, predicted: Array, *, is_classifier: bool) -> float:
@@ -22,6 +27,17 @@ def score_of(forest: Forest, rows: tuple[Array, Array]) -> float:
     X, y = rows
     predicted = bitvec.compile(forest, n_jobs=1).predict(X)
     return score(y, predicted, is_classifier=forest.output.is_classifier)
+
+
+def log_loss_of(forest: Forest, rows: tuple[Array, Array]) -> float | None:
+    """Return the mean log loss of a classifier on rows, None of a regressor."""
+    if forest.output.classes is None:
+        return None
+    X, y = rows
+    predictor = bitvec.compile(forest, n_jobs=1)
+    label = np.searchsorted(forest.output.classes[0], y)
+    p = predictor.predict_proba(X)[np.arange(len(y)), label].astype(np.float64)
+    return float(-np.log(np.clip(p, SMALLEST, 1.0)).mean())
 
 
 def told(moved: str, forest: Forest, start: float, after: float, seconds: float) -> Row:
