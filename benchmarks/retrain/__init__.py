@@ -44,7 +44,8 @@ OPTIONS: Final[Options] = {
     "--seeds": {"type": count, "default": LEAST_SEEDS, "help": "of splits and of training"},
 }
 WITH_DEVIATION: Final = (
-    "start", "score", "gain", "start_loss", "loss", "theirs", "theirs_soft", "theirs_transferred",
+    "start", "score", "gain", "start_loss", "loss", "loss_gain", "theirs", "theirs_soft",
+    "theirs_transferred",
 )  # fmt: skip
 AVERAGED: Final = (
     *WITH_DEVIATION,
