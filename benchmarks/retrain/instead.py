@@ -63,7 +63,7 @@ def _better(pair: dict[str, Any]) -> str:
 
 
 def draw(report: Report, path: Path) -> None:
-    """Draw the share of the log loss or RMSE that retraining, and growing, took away, forest by forest."""
+    """Draw the share of the loss that retraining, and growing, took away, forest by forest."""
     from matplotlib.figure import Figure
 
     from benchmarks import svg
