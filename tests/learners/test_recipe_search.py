@@ -159,6 +159,33 @@ def test_a_search_that_was_interrupted_ends_as_if_it_had_not_been(problem, tmp_p
         run(problem, checkpoint_path=path, budget="quick")
 
 
+@pytest.mark.parametrize("options", [{"budget": "thorough"}, {"budget": "normal", "refit": True}])
+def test_a_search_for_several_trees_goes_on_from_the_leaves_that_it_began_with(
+    problem, tmp_path, options
+):
+    _, X, y, held_out = problem
+    forest = bitvec.convert(RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, y))
+    several = (forest, X, y, held_out)
+    options = {**options, "schedule": {**SHORT, "steps": 300}}
+    whole = run(several, **options)
+    soft = [n for n, one in enumerate(whole.history) if one.stage == "soft"]
+    for count in (soft[len(soft) // 2], soft[-1]):
+        seen = []
+
+        def stop(evaluation, seen=seen, count=count):
+            seen.append(evaluation)
+            if len(seen) > count:
+                raise KeyboardInterrupt
+
+        path = tmp_path / f"{count}.safetensors"
+        with pytest.raises(KeyboardInterrupt):
+            run(several, checkpoint_path=path, progress=stop, **options)
+        again = run(several, checkpoint_path=path, **options)
+        assert files.identical(again.forest, whole.forest)
+        assert [one.recipe for one in again.tried] == [one.recipe for one in whole.tried]
+        assert again.refitted == whole.refitted
+
+
 def test_pruned_trees_are_those_of_scikit_learn():
     X, y = load_diabetes(return_X_y=True)
     model = DecisionTreeRegressor(max_depth=5, random_state=0).fit(X, y)

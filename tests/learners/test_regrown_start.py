@@ -115,6 +115,17 @@ def test_what_cannot_be_trained_stays_as_it_is():
     assert regrown(values, of_forest(values, data.target, loss="huber"), data, 0) is None
 
 
+def test_tests_that_the_forests_dtype_cannot_hold_stay_as_they_are():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    y = np.digitize(X @ rng.normal(size=5), [-0.5, 0.5])
+    X[:, 0] *= 3e-39  # whose weights overflow in float32
+    tree = bitvec.convert(DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, y))
+    assert tree.dtype == np.float32
+    found = anew(tree, X, y)
+    assert found is None or np.all(np.isfinite(found.tests.weight))
+
+
 def test_a_small_tree_of_many_classes_is_retrained_from_there():
     X, y = load_iris(return_X_y=True)
     order = np.random.default_rng(1).permutation(len(X))

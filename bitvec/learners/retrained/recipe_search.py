@@ -149,9 +149,17 @@ class Search:
 
     @property
     def chosen(self) -> Run | None:
-        """The run of the best forest; None where that is the one that was given."""
-        at = self.task.selection.best_at
-        return next((run for run in self.runs if run.first <= at < run.last), None)
+        """The run of the best forest so far, told at it; None where that is the one given.
+
+        A search that goes on from a checkpoint knows a better one already, of a later run.
+        """
+        history = self.task.selection.history
+        for run in reversed(self.runs):
+            for at in reversed(range(run.first, run.last)):
+                if history[at].accepted:
+                    best = history[at]
+                    return replace(run, trial=replace(run.trial, step=best.step, score=best.score))
+        return None
 
     @property
     def is_single(self) -> bool:
@@ -328,10 +336,16 @@ class Search:
 
     def _refitted_start(self) -> Start:
         """Return the forest with the leaves that validation has chosen, if it has."""
-        run = self.chosen
+        run, task = self.chosen, self.task
         if run is None:
-            return Start(AS_IT_IS, self.task.forest)
-        return Start(REFITTED, self.task.selection.best, run.path(run.trial.step))
+            return Start(AS_IT_IS, task.forest)
+        path, forest = run.path(run.trial.step), task.selection.best
+        if self._state is not None:  # whose best forest may be of a later run
+            assert task.data is not None
+            forest = task.forest
+            for move in path:
+                forest = task.kept(move(forest, task.data))
+        return Start(REFITTED, forest, path)
 
     def _regrown(self, forest: Forest, objective: Objective, data: Data) -> Forest | None:
         return regrown(forest, objective, data, self.task.seed)

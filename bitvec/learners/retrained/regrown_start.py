@@ -122,7 +122,12 @@ class _Regrowth:
         while level:
             below: list[tuple[int, Array]] = []
             for node, rows, stump, gained in self._stumps(level, seed):
-                W[node], threshold[node], right = self._turned(node, rows, stump)
+                theta, cut, right = self._turned(node, rows, stump)
+                with np.errstate(over="ignore"):
+                    test = np.append(theta, cut).astype(W.dtype)
+                if not np.all(np.isfinite(test)):
+                    continue
+                W[node], threshold[node] = test[:-1], test[-1]
                 kind[node], above[node], at_least[node] = NodeKind.OBLIQUE, True, False
                 gain += gained
                 sides = (tree.left[node], rows[~right]), (tree.right[node], rows[right])
