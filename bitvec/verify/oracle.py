@@ -40,6 +40,8 @@ class FrameAnswers:
         The same for leaf ids, (batch, n_trees), and a classifier's labels.
     truths : tuple of int
         Columns that hold truth values in a frame.
+    feature_names : tuple of str, optional
+        Of an exported file that states them: by which its columns are told, as the forest's.
     notes : tuple of str
         What a reader of the certificate must know about these answers, in sentences.
     """
@@ -130,6 +132,7 @@ class Oracle:
     copied_leaves: bool = False
     of_frame: FrameAnswers | None = None
     inputs: Inputs | None = None
+    feature_names: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -281,6 +281,21 @@ def test_reversed_classes_are_caught_in_the_labels_alone(tmp_path):
     assert load(certificate.save(tmp_path / "c.json")) == certificate
 
 
+@pytest.mark.parametrize("suffix", ["sql", "onnx"])
+def test_columns_of_other_names_are_caught_in_an_exported_file(tmp_path, suffix):
+    forest, other = (
+        replace(named, inputs=Inputs(named.n_features, feature_names=names))
+        for named in [small_forest()]
+        for names in (tuple("abcdefgh"[: named.n_features]), tuple("bacdefgh"[: named.n_features]))
+    )
+    options = {"dialect": "sqlite"} if suffix == "sql" else {}
+    for one, passes in ((forest, True), (other, False)):
+        path = bitvec.export(one, tmp_path / f"one.{suffix}", leaves=True, **options)
+        certificate = bitvec.certify(forest, path, progress=False)
+        assert certificate.passed is passes
+        assert passes or "column 0's name 'b'" in certificate.summary()
+
+
 def test_labels_of_another_kind_are_differences():
     forest = classifier()
     numbered = replace(full_answers(forest), predict=full_answers(classifier((0, 1))).predict)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bitvec.converters.onnx.stored_inputs import stored_names
 from bitvec.core.arrays import Array
 from bitvec.core.shape_annotations import Float, Int32
 from bitvec.errors import FileFormatError, InputError, needs
@@ -288,6 +289,7 @@ def oracle_of(model: Any) -> Oracle:
         n_features=engine.n_features,
         n_outputs=width["raw"],
         rounds_columns=form == MAPPED,
+        feature_names=stored_names(engine.metadata),
         notes=tuple(_notes(engine, target, form, transform)),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from bitvec.core.inputs import Inputs
@@ -21,16 +22,27 @@ def stored_inputs(message: Any, n_features: int, sentinel: float | None = None) 
         If the metadata are there and are none that bitvec writes of so many columns.
     """
     facts = {entry.key: entry.value for entry in message.metadata_props}
-    names = _json(facts, NAMES)
-    if names is not None and not _is_list(names, str):
-        raise FileFormatError(f"`{NAMES}` must be a list of names.")
-    names = None if names is None else tuple(names)
+    names = stored_names(facts)
     stored = _json(facts, CATEGORIES)
     try:
         columns = {} if stored is None else _code_books(stored)
         return Inputs(n_features, names, missing_sentinel=sentinel, **columns)
     except InvalidForestError as error:
         raise FileFormatError(f"the metadata of the file must fit its columns: {error}") from error
+
+
+def stored_names(facts: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Return the names of columns that metadata state, if they do.
+
+    Raises
+    ------
+    FileFormatError
+        If they are there and are none that bitvec writes.
+    """
+    names = _json(facts, NAMES)
+    if names is not None and not _is_list(names, str):
+        raise FileFormatError(f"`{NAMES}` must be a list of names.")
+    return None if names is None else tuple(names)
 
 
 def _code_books(stored: Any) -> dict[str, Any]:
@@ -57,7 +69,7 @@ def _code_books(stored: Any) -> dict[str, Any]:
     }
 
 
-def _json(facts: dict[str, str], key: str) -> Any:
+def _json(facts: Mapping[str, str], key: str) -> Any:
     if key not in facts:
         return None
     try:

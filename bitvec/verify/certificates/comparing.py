@@ -36,6 +36,7 @@ from bitvec.verify.certificates.digest import array_digest, forest_digest
 from bitvec.verify.certificates.footing import (
     accepted_rows,
     columns_differ,
+    names_differ,
     numbering,
     require_same_sizes,
     rounding_bound,
@@ -110,9 +111,12 @@ def compare(
     require_same_sizes(forest, oracle)
     rows, n_left_out = accepted_rows(forest, oracle, X)
     trees, proof = _proof(forest, oracle)
+    found = proof.differences
     if oracle.inputs is not None:
-        found = (*columns_differ(forest, oracle.inputs), *proof.differences)
-        proof = replace(proof, differences=found[:EXAMPLES])
+        found = (*columns_differ(forest, oracle.inputs), *found)
+    if oracle.feature_names is not None:
+        found = (*names_differ(forest, oracle.feature_names), *found)
+    proof = replace(proof, differences=found[:EXAMPLES])
     settled = Settled(forest)
     if oracle.rounds_columns:
         rows = settled(rows)

@@ -155,9 +155,22 @@ def columns_differ(forest: Forest, source: Inputs) -> tuple[Difference, ...]:
     theirs, own = _columns(forest, source), _columns(forest, forest.inputs)
     pairs = [(what, expected, own[what]) for what, expected in theirs.items()]
     if source.feature_names is not None:
-        names = forest.inputs.feature_names or (None,) * source.n_features
-        named = enumerate(zip(source.feature_names, names, strict=True))
-        pairs += [(f"column {k}'s name", *pair) for k, pair in named]
+        pairs += _names(source.feature_names, forest)
+    return _differences(pairs)
+
+
+def names_differ(forest: Forest, names: tuple[str, ...]) -> tuple[Difference, ...]:
+    """Return which columns of a named forest an exported file calls by other names."""
+    return _differences(_names(names, forest)) if forest.inputs.feature_names else ()
+
+
+def _names(names: tuple[str, ...], forest: Forest) -> list[tuple[str, object, object]]:
+    own = forest.inputs.feature_names or (None,) * len(names)
+    named = enumerate(zip(names, own, strict=True))
+    return [(f"column {k}'s name", *pair) for k, pair in named]
+
+
+def _differences(pairs: list[tuple[str, object, object]]) -> tuple[Difference, ...]:
     return tuple(
         Difference("structure", 0, f"{what} {a!r}"[:LETTERS], f"{what} {b!r}"[:LETTERS], ())
         for what, a, b in pairs

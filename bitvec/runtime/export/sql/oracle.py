@@ -138,6 +138,7 @@ def statement_oracle(statement: str, engine: tuple[Run, str] | None = None) -> O
         n_trees=facts["n_trees"],
         n_features=len(facts["features"]),
         n_outputs=n_outputs,
+        feature_names=tuple(facts["features"]),
         notes=() if facts["exact"] else (inexact,),
     )
 

@@ -75,7 +75,7 @@ def to_sql(forest: Forest, options: SqlOptions) -> str:
             "`name` must begin with a letter and hold small letters, digits and underscores, 21 at "
             f"most, got {options.name!r}."
         )
-    require_names(forest, dialect, options.name, options.key)
+    require_names(forest, dialect, options.name, options.table, options.key)
     writer = _Statement(forest, dialect, options)
     return writer.text(_asked(forest, dialect, options))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from bitvec.core.forest import Forest
@@ -50,7 +52,9 @@ def require_sql(forest: Forest) -> None:
             raise UnsupportedModelError(f"SQL needs {sentence}.")
 
 
-def require_names(forest: Forest, dialect: Dialect, name: str, keys: tuple[str, ...]) -> None:
+def require_names(
+    forest: Forest, dialect: Dialect, name: str, table: str, keys: tuple[str, ...]
+) -> None:
     """Refuse names that SQL would confuse: it takes no account of capitals.
 
     Raises
@@ -74,6 +78,11 @@ def require_names(forest: Forest, dialect: Dialect, name: str, keys: tuple[str, 
                 f"`key` must not begin as the columns of the statement do, got {key!r}: choose "
                 f"another `name` than {name!r}."
             )
+    if re.fullmatch(rf"{name}_\d+", table.lower()):
+        raise InputError(
+            f"`table` must not be called as a step of the statement is, got {table!r}: choose "
+            f"another `name` than {name!r}."
+        )
 
 
 def require_texts(forest: Forest, categories: str) -> None:

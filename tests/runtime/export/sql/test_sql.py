@@ -349,6 +349,7 @@ def test_an_export_is_certified(dialect: str, oracle_of: OracleOf, tmp_path) -> 
         ({"dialect": "sqlite", "name": "Model"}, "`name` must begin"),
         ({"dialect": "sqlite", "outputs": ("scores",)}, "`outputs` must be among"),
         ({"dialect": "sqlite", "key": ("MODEL_raw",)}, "`key` must not begin"),
+        ({"dialect": "sqlite", "table": "MODEL_0"}, "`table` must not be called as a step"),
         ({"dialect": "sqlite", "key": ("a", "A")}, "differ by more than capitals"),
         ({"dialect": "sqlite", "categories": "names"}, "`categories` must be"),
         ({"dialect": "postgres", "table": "t" * 64}, "63 bytes at most"),
