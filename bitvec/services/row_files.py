@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -136,34 +138,61 @@ def _tables(parts: Iterable[Any]) -> Iterator[Batch]:
 
 
 def _ndjson(path: Path) -> Iterator[Batch]:
+    with needs("polars", "cli", f"Reading {path}"):
+        import polars
     schema: dict[str, Any] = {}
-    for frame in _ndjson_blocks(path):
+    mixed: set[str] = set()
+    for block in _lines(path):
+        frame = polars.read_ndjson(block, infer_schema_length=None)
         for name, dtype in frame.schema.items():
-            known = schema.get(name, dtype)
-            schema[name] = _one_dtype(known, dtype, f"the column {name!r} of {path}")
-    for frame in _ndjson_blocks(path, schema):
+            schema[name] = one = _one_dtype(schema.get(name, dtype), dtype)
+            if one is None or (one == polars.String and _has_others(block, name)):
+                mixed.add(name)
+    plain = {name: dtype for name, dtype in schema.items() if name not in mixed}
+    for block in _lines(path):
+        frame = polars.read_ndjson(block, schema=plain)
+        if mixed:
+            rows = [json.loads(line) for line in block.splitlines() if line.strip()]
+            objects = {name: [row.get(name) for row in rows] for name in mixed}
+            frame = polars.DataFrame(
+                [
+                    polars.Series(name, objects[name], polars.Object)
+                    if name in mixed
+                    else frame[name]
+                    for name in schema
+                ]
+            )
         for start in range(0, len(frame), BATCH_ROWS):
             yield frame[start : start + BATCH_ROWS]
 
 
-def _ndjson_blocks(path: Path, schema: dict[str, Any] | None = None) -> Iterator[Any]:
-    """Yield the whole lines of a file block by block, each of its own schema if none is given."""
-    with needs("polars", "cli", f"Reading {path}"):
-        import polars
+def _lines(path: Path) -> Iterator[bytes]:
+    """Yield whole lines of a file, as many as are read at once, unless all of them are blank."""
     with path.open("rb") as stream:
         while block := stream.read(BLOCK) + stream.readline():
-            yield polars.read_ndjson(block, schema=schema, infer_schema_length=None)
+            if block.strip():
+                yield block
 
 
-def _one_dtype(one: Any, other: Any, name: str) -> Any:
-    """Return the polars dtype of a column that is of two in two parts of a file."""
+def _one_dtype(one: Any, other: Any) -> Any:
+    """Return the polars dtype of a column that is of two in two parts of a file, None of several.
+
+    Columns of several kinds of values hold them as Python does.
+    """
     import polars
 
-    if one == other or polars.Null in (one, other):
+    if one is None or one == other or polars.Null in (one, other):
         return other if one == polars.Null else one
-    if not (one.is_numeric() and other.is_numeric()):
-        raise InputError(f"{name} must hold values of one kind, got {one} and {other}: convert it.")
-    return polars.Float64()
+    return polars.Float64() if one.is_numeric() and other.is_numeric() else None
+
+
+def _has_others(block: bytes, name: str) -> bool:
+    """Return whether a column of texts, which polars makes of all, holds anything else too."""
+    key = re.escape(json.dumps(name).encode())
+    if not re.search(key + rb"\s*:\s*[-0-9tf\[{]", block):
+        return False
+    cells = (json.loads(line).get(name) for line in block.splitlines() if line.strip())
+    return any(not isinstance(cell, str | None) for cell in cells)
 
 
 def _npy(path: Path) -> Iterator[Batch]:

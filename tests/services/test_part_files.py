@@ -245,6 +245,30 @@ def test_lines_of_json_may_change_their_numbers_anywhere(lake, tmp_path, monkeyp
     np.testing.assert_array_equal(pl.read_csv(told.encode())["raw"].to_numpy(), expected)
 
 
+@pytest.mark.parametrize("size", [1 << 20, 1 << 11])
+def test_numbers_beside_texts_in_lines_of_json_are_categories_that_are_not_known(
+    tmp_path, monkeypatch, size
+):
+    lightgbm, pd = pytest.importorskip("lightgbm"), pytest.importorskip("pandas")
+    monkeypatch.setattr(row_files, "BLOCK", size)  # all lines, or a few dozen
+    kind = RNG.choice(["0", "1", "x"], 400)
+    frame = pd.DataFrame({"a": RNG.normal(size=400), "c": pd.Categorical(kind)})
+    y = frame.a + pd.Series(kind).map({"0": 10.0, "1": 20.0, "x": 30.0})
+    options = {"n_estimators": 20, "min_data_per_group": 1, "verbose": -1}
+    model = lightgbm.LGBMRegressor(**options).fit(frame, y)
+    model.booster_.save_model(tmp_path / "model.txt")
+    cells = [*kind[:200].tolist(), *([1, 0.0, True, "x"] * 50)]
+    held = [{"a": a, "c": c, "meta": {"u": 1}} for a, c in zip(frame.a, cells, strict=True)]
+    held[-1]["meta"] = {"u": 1, "v": 2}  # what is not read may be anything
+    path = tmp_path / "mixed.ndjson"
+    path.write_text("\n".join(map(json.dumps, held)) + "\n\n \n")
+    told = run(tmp_path / "model.txt", path, "--outputs", "raw", "--drop", "meta")
+    objects = frame.assign(c=pd.Series(cells, dtype=object))
+    with pytest.warns(UserWarning, match="no category for"):
+        expected = bitvec.compile(bitvec.convert(tmp_path / "model.txt")).raw(objects)[:, 0]
+    np.testing.assert_array_equal(pl.read_csv(told.encode())["raw"].to_numpy(), expected)
+
+
 @pytest.mark.parametrize("suffix", [".arrow", ".arrows", ".parquet"])
 def test_batches_with_dictionaries_of_their_own_are_kept(lake, tmp_path, suffix):
     model, rows, _ = lake
@@ -279,7 +303,7 @@ def test_wrong_inputs_are_one_sentence_and_leave_nothing(lake, tmp_path, monkeyp
         ("names files of rows outside", (tmp_path / "a", "-o", tmp_path / "a", "--force")),
         ("must have distinct column names", (tmp_path / "two.parquet", "-o", tmp_path / "out.csv")),
         ("must be a parquet file", (tmp_path / "bad.parquet", "-o", tmp_path / "out.csv")),
-        ("must hold values of one kind", (tmp_path / "kinds.ndjson", "-o", tmp_path / "out.csv")),
+        ("must hold real numbers", (tmp_path / "kinds.ndjson", "-o", tmp_path / "out.csv")),
         ("must hold real numbers", (tmp_path / "changed.ndjson", "-o", tmp_path / "out.csv")),
         ("none named 'b'", (tmp_path / "short.parquet", "-o", tmp_path / "out.csv")),
         ("must have the column 'id'", (tmp_path / "a/rows.parquet", "--keep", "id")),
