@@ -14,7 +14,7 @@ from benchmarks.jobs import Job
 from benchmarks.report import Row
 from benchmarks.retrain.data import Split, split
 from benchmarks.retrain.forests import ALL, stages
-from benchmarks.retrain.scores import score, score_of, told
+from benchmarks.retrain.scores import losses, score, score_of, told
 from benchmarks.workers import in_environment
 
 SECONDS: Final = 1800.0
@@ -85,6 +85,7 @@ def _compared(case: BaselineCase, rows: Split, job: Job, answer: dict[str, Any])
     return {
         "source": case.source,
         **told(ALL, last.forest, score_of(forest, own.test), ours, last.seconds),
+        **losses(forest, last.forest, own.test),
         "ahead": ours - theirs["hard"] if is_classifier else theirs["hard"] - ours,
         "theirs_start": theirs.get("start"),
         "theirs": theirs["hard"],

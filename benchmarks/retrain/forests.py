@@ -16,7 +16,7 @@ import bitvec
 from benchmarks.report import Row
 from benchmarks.retrain.data import Array, Split, split
 from benchmarks.retrain.libraries import LIBRARIES, Library
-from benchmarks.retrain.scores import log_loss_of, score, score_of, told
+from benchmarks.retrain.scores import losses, score, score_of, told
 from bitvec.core.forest import Forest
 
 LEAVES: Final = "v"
@@ -111,13 +111,13 @@ def measure(case: ForestCase, seed: int, options: Namespace) -> Iterator[Row]:
     rows, library = split(options.data, case.data, seed), case.library
     source = {"source": library.source}
     forest = bitvec.convert(library.grow(rows, seed, library.size))
-    before, lost = score_of(forest, rows.test), log_loss_of(forest, rows.test)
+    before = score_of(forest, rows.test)
     for stage in stages(forest, rows, seed, quick=options.quick):
         after = score_of(stage.forest, rows.test)
         yield {
             **source,
             **told(stage.moved, stage.forest, before, after, stage.seconds),
-            **_losses(lost, stage.forest, rows),
+            **losses(forest, stage.forest, rows.test),
             "held_out_gain": stage.score - stage.start_score,
             "improved": stage.improved,
             **(written_back(stage.forest, library, rows) if stage.moved == ALL else {}),
@@ -130,15 +130,7 @@ def measure(case: ForestCase, seed: int, options: Namespace) -> Iterator[Row]:
         after = score(rows.test[1], model.predict(rows.test[0]), is_classifier=rows.is_classifier)
         grown = bitvec.convert(model)
         row = told(f"grown instead: {name}", grown, before, after, seconds)
-        yield source | row | _losses(lost, grown, rows)
-
-
-def _losses(before: float | None, forest: Forest, rows: Split) -> dict[str, float]:
-    """Return the log loss on the rows to test on before and after, nothing of a regressor."""
-    after = log_loss_of(forest, rows.test)
-    if before is None or after is None:
-        return {}
-    return {"start_loss": before, "loss": after, "loss_gain": before - after}
+        yield source | row | losses(forest, grown, rows.test)
 
 
 def written_back(forest: Forest, library: Library, rows: Split) -> dict[str, Any]:

@@ -29,15 +29,20 @@ def score_of(forest: Forest, rows: tuple[Array, Array]) -> float:
     return score(y, predicted, is_classifier=forest.output.is_classifier)
 
 
-def log_loss_of(forest: Forest, rows: tuple[Array, Array]) -> float | None:
-    """Return the mean log loss of a classifier on rows, None of a regressor."""
-    if forest.output.classes is None:
-        return None
+def losses(start: Forest, after: Forest, rows: tuple[Array, Array]) -> Row:
+    """Return the mean log losses of classifiers on rows, nothing of regressors."""
+    if not start.output.is_classifier:
+        return {}
+    before, now = (_log_loss(forest, rows) for forest in (start, after))
+    return {"start_loss": before, "loss": now, "loss_gain": before - now}
+
+
+def _log_loss(forest: Forest, rows: tuple[Array, Array]) -> float:
     X, y = rows
-    predictor = bitvec.compile(forest, n_jobs=1)
+    assert forest.output.classes is not None
     label = np.searchsorted(forest.output.classes[0], y)
-    p = predictor.predict_proba(X)[np.arange(len(y)), label].astype(np.float64)
-    return float(-np.log(np.clip(p, SMALLEST, 1.0)).mean())
+    p = bitvec.compile(forest, n_jobs=1).predict_proba(X)[np.arange(len(y)), label]
+    return float(-np.log(np.clip(p.astype(np.float64), SMALLEST, 1.0)).mean())
 
 
 def told(moved: str, forest: Forest, start: float, after: float, seconds: float) -> Row:
