@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -138,30 +136,15 @@ def _tables(parts: Iterable[Any]) -> Iterator[Batch]:
 
 
 def _ndjson(path: Path) -> Iterator[Batch]:
+    """Yield a file's rows, each column of the one dtype that holds all its cells."""
     with needs("polars", "cli", f"Reading {path}"):
         import polars
     schema: dict[str, Any] = {}
-    mixed: set[str] = set()
     for block in _lines(path):
-        frame = polars.read_ndjson(block, infer_schema_length=None)
-        for name, dtype in frame.schema.items():
-            schema[name] = one = _one_dtype(schema.get(name, dtype), dtype)
-            if one is None or (one == polars.String and _has_others(block, name)):
-                mixed.add(name)
-    plain = {name: dtype for name, dtype in schema.items() if name not in mixed}
+        for name, dtype in polars.read_ndjson(block, infer_schema_length=None).schema.items():
+            schema[name] = _one_dtype(schema.get(name, dtype), dtype)
     for block in _lines(path):
-        frame = polars.read_ndjson(block, schema=plain)
-        if mixed:
-            rows = [json.loads(line) for line in block.splitlines() if line.strip()]
-            objects = {name: [row.get(name) for row in rows] for name in mixed}
-            frame = polars.DataFrame(
-                [
-                    polars.Series(name, objects[name], polars.Object)
-                    if name in mixed
-                    else frame[name]
-                    for name in schema
-                ]
-            )
+        frame = polars.read_ndjson(block, schema=schema)
         for start in range(0, len(frame), BATCH_ROWS):
             yield frame[start : start + BATCH_ROWS]
 
@@ -175,24 +158,19 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 
 def _one_dtype(one: Any, other: Any) -> Any:
-    """Return the polars dtype of a column that is of two in two parts of a file, None of several.
+    """Return the polars dtype of a column that is of two in two parts of a file.
 
-    Columns of several kinds of values hold them as Python does.
+    Values of several kinds are texts, as in a file of text, and as polars reads them within a part.
     """
     import polars
 
-    if one is None or one == other or polars.Null in (one, other):
-        return other if one == polars.Null else one
-    return polars.Float64() if one.is_numeric() and other.is_numeric() else None
-
-
-def _has_others(block: bytes, name: str) -> bool:
-    """Return whether a column of texts, which polars makes of all, holds anything else too."""
-    key = re.escape(json.dumps(name).encode())
-    if not re.search(key + rb"\s*:\s*[-0-9tf\[{]", block):
-        return False
-    cells = (json.loads(line).get(name) for line in block.splitlines() if line.strip())
-    return any(not isinstance(cell, str | None) for cell in cells)
+    if one == other:
+        return one
+    parts = [polars.DataFrame(schema={"": dtype}) for dtype in (one, other)]
+    try:
+        return polars.concat(parts, how="vertical_relaxed").schema[""]
+    except polars.exceptions.PolarsError:
+        return polars.String()
 
 
 def _npy(path: Path) -> Iterator[Batch]:

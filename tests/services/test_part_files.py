@@ -246,9 +246,7 @@ def test_lines_of_json_may_change_their_numbers_anywhere(lake, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("size", [1 << 20, 1 << 11])
-def test_numbers_beside_texts_in_lines_of_json_are_categories_that_are_not_known(
-    tmp_path, monkeypatch, size
-):
+def test_a_column_of_several_kinds_in_lines_of_json_holds_texts(tmp_path, monkeypatch, size):
     lightgbm, pd = pytest.importorskip("lightgbm"), pytest.importorskip("pandas")
     monkeypatch.setattr(row_files, "BLOCK", size)  # all lines, or a few dozen
     kind = RNG.choice(["0", "1", "x"], 400)
@@ -263,10 +261,36 @@ def test_numbers_beside_texts_in_lines_of_json_are_categories_that_are_not_known
     path = tmp_path / "mixed.ndjson"
     path.write_text("\n".join(map(json.dumps, held)) + "\n\n \n")
     told = run(tmp_path / "model.txt", path, "--outputs", "raw", "--drop", "meta")
-    objects = frame.assign(c=pd.Series(cells, dtype=object))
+    texts = [cell if isinstance(cell, str) else json.dumps(cell) for cell in cells]
+    predict = bitvec.compile(bitvec.convert(tmp_path / "model.txt")).raw
     with pytest.warns(UserWarning, match="no category for"):
-        expected = bitvec.compile(bitvec.convert(tmp_path / "model.txt")).raw(objects)[:, 0]
+        expected = predict(frame.assign(c=texts))[:, 0]
     np.testing.assert_array_equal(pl.read_csv(told.encode())["raw"].to_numpy(), expected)
+
+
+@pytest.mark.parametrize("block", [1 << 20, 1])
+def test_keys_in_lines_of_json_are_kept_whole(lake, tmp_path, monkeypatch, block):
+    model, rows, _ = lake
+    monkeypatch.setattr(row_files, "BLOCK", block)
+    keys = {
+        "id": [1, 2**63 + 5, 3],
+        "größe": ["k", 7, None],
+        "tags": [[], ["t"], []],
+        "meta": [{"u": 1}, {"u": 1, "v": 2}, {}],
+    }
+    held = rows[:3].to_dicts()
+    for name, cells in keys.items():
+        for row, cell in zip(held, cells, strict=True):
+            row[name] = cell
+    path = tmp_path / "keys.ndjson"
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in held), "utf-8")
+    kept = [part for name in keys for part in ("--keep", name)]
+    run(model, path, *kept, "-o", tmp_path / "out.ndjson")
+    found = [json.loads(line) for line in (tmp_path / "out.ndjson").read_text("utf-8").splitlines()]
+    assert [row["id"] for row in found] == keys["id"]
+    assert [row["größe"] for row in found] == ["k", "7", None]
+    assert [row["tags"] for row in found] == keys["tags"]
+    assert found[1]["meta"] == {"u": 1, "v": 2}
 
 
 @pytest.mark.parametrize("suffix", [".arrow", ".arrows", ".parquet"])

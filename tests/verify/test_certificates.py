@@ -294,6 +294,13 @@ def test_columns_of_other_names_are_caught_in_an_exported_file(tmp_path, suffix)
         certificate = bitvec.certify(forest, path, progress=False)
         assert certificate.passed is passes
         assert passes or "column 0's name 'b'" in certificate.summary()
+    if suffix == "onnx":
+        onnx = pytest.importorskip("onnx")
+        model = onnx.load(path)
+        (names,) = (e for e in model.metadata_props if e.key == "bitvec.feature_names.json")
+        names.value = '["a"]'
+        onnx.save(model, path)
+        assert not bitvec.certify(forest, path, progress=False).passed
 
 
 def test_labels_of_another_kind_are_differences():

@@ -161,7 +161,11 @@ def columns_differ(forest: Forest, source: Inputs) -> tuple[Difference, ...]:
 
 def names_differ(forest: Forest, names: tuple[str, ...]) -> tuple[Difference, ...]:
     """Return which columns of a named forest an exported file calls by other names."""
-    return _differences(_names(names, forest)) if forest.inputs.feature_names else ()
+    if forest.inputs.feature_names is None:
+        return ()
+    if len(names) != forest.n_features:
+        return _differences([("the number of names of columns", len(names), forest.n_features)])
+    return _differences(_names(names, forest))
 
 
 def _names(names: tuple[str, ...], forest: Forest) -> list[tuple[str, object, object]]:
