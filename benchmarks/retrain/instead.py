@@ -11,6 +11,8 @@ from benchmarks.report import table as in_markdown
 from benchmarks.retrain import forests
 
 GROWN: Final = "grown instead: "
+LOWEST: Final = -10.0
+"""Percent up to which a loss that grew is drawn in its place; what grew more has its number."""
 COLOURS: Final = ("#d1495b", "#30638e")
 """Colours of what was retrained, and of what was grown."""
 
@@ -72,18 +74,26 @@ def draw(report: Report, path: Path) -> None:
     figure = Figure(figsize=(7.5, 0.6 + 0.42 * len(found)), layout="constrained")
     axis = figure.subplots()
     for place, pair in enumerate(found):
-        gains = {name: 100 * row["gain"] / row["start"] for name, row in pair.items()}
+        lost = {name: 100 * row["gain"] / row["start"] for name, row in pair.items()}
+        gains = {name: max(gain, LOWEST) for name, gain in lost.items()}
         axis.plot([*gains.values()], [place, place], color="#c9d1d9", lw=3, zorder=0)
         for (name, gain), colour, mark in zip(gains.items(), COLOURS, "os", strict=True):
-            label = {"ours": "retrained", "grown": "grown instead, the best of two or three"}[name]
+            label = {"ours": "retrained", "grown": "grown instead (best of 2 or 3)"}[name]
             axis.plot(gain, place, mark, color=colour, ms=8, label=None if place else label)
         times = pair["grown"]["leaves"] / pair["ours"]["leaves"]
-        text = f"{times:.0f} times the leaves"
-        axis.text(max(gains.values()) + 0.4, place, text, fontsize=8, va="center")
+        axis.annotate(
+            f"{times:.0f} times the leaves", (max(gains.values()), place), (8, 0),
+            textcoords="offset points", fontsize=8, va="center",
+        )  # fmt: skip
+        if min(lost.values()) < LOWEST:
+            text = f"{min(lost.values()):.0f}"
+            axis.annotate(
+                text, (LOWEST, place), (0, 6), textcoords="offset points", fontsize=8, ha="center"
+            )
     axis.axvline(0, color="#1f2933", lw=0.8)
     axis.set_yticks(range(len(found)), [pair["ours"]["case"] for pair in found])
     axis.set(xlabel="loss taken away, % (log loss, RMSE)", xlim=(None, 21))
     axis.spines[["top", "right", "left"]].set_visible(False)
     axis.tick_params(axis="y", length=0)
-    axis.legend(fontsize=8, frameon=False, loc="lower right")
+    axis.legend(fontsize=8, frameon=False, loc="lower left")
     svg.write(figure, path)
