@@ -28,8 +28,8 @@ from bitvec.runtime.train.retrain.training_data import Data
 STEPS, RESTARTS, BATCH, RATE, GAMMA = 200, 2, 4096, 0.05, (1.0, 8.0)
 """Training of a node, that of an End-to-End Decision Tree by default."""
 DRAWS, NUMBERS = 5, 1 << 22
-"""Times that the tree is trained, from other directions, of which the least training loss is kept;
-and numbers of rows at most in all of them, but for the first."""
+"""Times that the whole tree is trained, each from other directions, the one of least training loss
+kept: fewer where so many times the numbers in X are more than NUMBERS, and once at least."""
 LOSS: Final = {"cross_entropy": "likelihood", "squared": "variance"}
 
 
@@ -37,8 +37,8 @@ def regrown(forest: Forest, objective: Objective, data: Data, seed: int) -> Fore
     """Return a tree of the same shape whose tests are trained anew, each on the rows it is asked.
 
     A test becomes a weighted sum of all columns that hold plain numbers, trained softly to part
-    classes or values; the impurer side goes to the child of more leaves. Where rows are too few or
-    of one class, tests stay. Leaves are counted anew.
+    classes or values; its more impure side goes to the child of more leaves. Where rows are too few
+    or of one class, tests stay. Leaves are counted anew.
 
     None where nothing was parted, tests read no plain numbers, or leaves are not counted.
 
@@ -100,8 +100,14 @@ class _Regrowth:
     Parameters
     ----------
     tree : Tree
+        Whose shape is kept.
     size : int64, (n_nodes,)
         Leaves below each node.
+    X : float64, (n_rows, n_features)
+    target : Target
+    weight : float64, (n_rows,)
+        Positive.
+    training : StumpTraining
     """
 
     tree: Tree
@@ -160,7 +166,7 @@ class _Regrowth:
         return self.target.take(rows).impurity(self.weight[rows])
 
     def _turned(self, node: int, rows: Array, stump: Stump) -> tuple[Array, float, Array]:
-        """Return θ, the threshold and which rows go right: most leaves for the impurer side."""
+        """Return θ, the threshold and which rows go right: more leaves for the more impure side."""
         rule = stump.rule
         assert isinstance(rule, LinearRule)
         right = rule.margins(self.X[rows]) > stump.threshold

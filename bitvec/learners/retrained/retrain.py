@@ -162,10 +162,9 @@ def retrain(
 
     Monotone constraints: leaves of a candidate that does not keep them are cut before it is scored,
     as little as their boxes allow in trees of up to 256 leaves, and so are those of the forest
-    itself (see `Monotone.kept`). Tests
-    go on comparing one column, so that S does not move, and no refined or regrown tree is tried.
-    What comes back
-    is checked exactly, over the boxes of values that lead to the leaves, tree by tree.
+    itself (see `Monotone.kept`). Tests go on comparing one column, so that S does not move, and no
+    refined or regrown tree is tried. What comes back is checked exactly, over the boxes of values
+    that lead to the leaves, tree by tree.
 
     Single tree: features standardised, rows and thresholds divided by their margin's standard
     deviation, leaf logits from counts, AdamW with a cosine, and after each hardening leaves counted
