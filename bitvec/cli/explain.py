@@ -81,8 +81,8 @@ def command(
         bitvec explain model.ubj rows.csv -o values.csv --background train.csv --response scores
     """
     from bitvec.services.answer_columns import shap_columns
+    from bitvec.services.answer_files import save
     from bitvec.services.input_files import SUFFIXES
-    from bitvec.services.row_files import save
 
     inputs = (path, data) if background is None else (path, data, background)
     writable(out, SUFFIXES, replace=True, inputs=inputs)

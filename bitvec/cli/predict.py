@@ -138,7 +138,7 @@ def command(
         known = process_copies.ahead(input_files.state_and_digest, sources)
         if options["n_jobs"] is None:
             options["n_jobs"] = 1
-    from bitvec.services import part_files, row_files
+    from bitvec.services import answer_files, part_files, row_files
     from bitvec.services.batch_predictor import BatchPredictor
     from bitvec.verify.progress_bar import progress
 
@@ -169,13 +169,13 @@ def command(
             batches = read(readable(Path(data[0])))
         answers = map(predict, batches)
         if out is not None:
-            n_rows = row_files.save(out, answers, suffix=suffix)
+            n_rows = answer_files.save(out, answers, suffix=suffix)
             _tell(predict, n_rows, out, as_json=as_json)
         elif as_json:
-            _print_columns(predict, row_files.columns(answers))
+            _print_columns(predict, answer_files.columns(answers))
         else:
             streamed = ".arrows" if suffix == ".arrow" else suffix or ".csv"
-            row_files.write(sys.stdout.buffer, streamed, answers)
+            answer_files.write(sys.stdout.buffer, streamed, answers)
 
 
 def _tell(predict: BatchPredictor, n_rows: int, out: Path, *, as_json: bool) -> None:

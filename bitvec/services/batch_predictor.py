@@ -17,7 +17,6 @@ from bitvec.core.composition import Converted
 from bitvec.errors import BitvecError, InputError, needs
 from bitvec.runtime.predict.frames import as_frame, by_name, require_distinct
 from bitvec.runtime.predict.native_columns import is_arrow
-from bitvec.services import row_files
 from bitvec.services.answer_columns import (
     AnyPredictor,
     answer_names,
@@ -25,6 +24,7 @@ from bitvec.services.answer_columns import (
     require_outputs,
     side_by_side,
 )
+from bitvec.services.answer_files import arrow_table
 from bitvec.services.input_files import digest
 
 READY_ROWS = 2000
@@ -195,7 +195,7 @@ class BatchPredictor:
             return self._of_record_batch(batch)
         if is_arrow(batch):
             found = self.answers(batch.column_names, batch.select)
-            return row_files.arrow_table({**{name: batch[name] for name in self.keep}, **found})
+            return arrow_table({**{name: batch[name] for name in self.keep}, **found})
         frame = as_frame(batch)
         if frame is None:
             raise InputError(

@@ -18,7 +18,7 @@ from typing import Any, Final
 from bitvec.distribution import version
 from bitvec.errors import InputError
 from bitvec.files import atomic
-from bitvec.services import hive_columns, process_copies, row_files
+from bitvec.services import answer_files, hive_columns, process_copies, row_files
 from bitvec.services.batch_predictor import BatchPredictor
 from bitvec.services.hive_columns import Columns
 from bitvec.services.input_files import State, digest, lies_in, state
@@ -275,7 +275,7 @@ def predict_part(
     batches = (hive_columns.added(batch, part.columns) for batch in batches)
     before = state(source)
     try:
-        n_rows = row_files.save(target, map(predict, batches))
+        n_rows = answer_files.save(target, map(predict, batches))
     except InputError as error:
         if str(source) in str(error):
             raise

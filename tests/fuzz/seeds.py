@@ -13,7 +13,7 @@ from xgboost_binary import binary
 
 import bitvec
 from bitvec.core.machine import from_forest
-from bitvec.services import row_files
+from bitvec.services import answer_files
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3)).astype(np.float32)
@@ -161,11 +161,11 @@ def _own(folder: Path) -> None:
 def _rows(folder: Path) -> None:
     numbers: dict[str, Any] = {"a": X[:20, 0], "b": X[:20, 2].astype(np.int64)}
     for end in (".csv", ".tsv", ".npy", ".parquet"):
-        row_files.save(folder / f"rows-numbers{end}", [numbers])
+        answer_files.save(folder / f"rows-numbers{end}", [numbers])
     np.save(folder / "rows-columns.npy", np.asfortranarray(X[:20].astype(">f4")))
     text = {**numbers, "c": np.array(["x", "y", "long text", ""] * 5)}
     for end in (".csv", ".parquet"):
-        row_files.save(folder / f"rows-text{end}", [text])
+        answer_files.save(folder / f"rows-text{end}", [text])
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({**text, "d": [None, 1.5] * 10, "e": [True, False] * 10})
     for codec in ("uncompressed", "zstd", "snappy", "gzip"):

@@ -18,11 +18,11 @@ from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.runtime.predict import text_cells
 from bitvec.runtime.predict.datafiles import read
-from bitvec.services import row_files
+from bitvec.services import answer_files, row_files
 
 
 def write(path: Path, columns: Mapping[str, Any]) -> Path:
-    row_files.save(path, [columns])
+    answer_files.save(path, [columns])
     return path
 
 
@@ -41,7 +41,7 @@ def test_a_written_float_reads_back_bit_for_bit(tmp_path: Path) -> None:
 def test_float32_text_is_the_shortest_that_reads_back(values: list[float]) -> None:
     column = np.array(values, np.float32)
     stream = io.BytesIO()
-    row_files.write(stream, ".csv", [{"x": column}])
+    answer_files.write(stream, ".csv", [{"x": column}])
     cells = stream.getvalue().decode().splitlines()[1:]
     assert np.array([float(c) for c in cells]).astype(np.float32).tobytes() == column.tobytes()
 

@@ -12,7 +12,8 @@ from bitvec.core.arrays import Array
 from bitvec.core.composition import Converted
 from bitvec.errors import InputError
 from bitvec.services.answer_columns import Columns
-from bitvec.services.row_files import arrow_table, require_pyarrow
+from bitvec.services.answer_files import arrow_table
+from bitvec.services.row_files import require_pyarrow
 from bitvec.services.serving.message_parts import frame_of, json_bytes, json_value
 
 JSON: Final = "application/json"
