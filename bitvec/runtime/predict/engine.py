@@ -181,7 +181,13 @@ def for_one_call(forest: Forest, n_rows: int) -> Engine:
     """
     tests, pairs = forest.tests, n_rows * forest.n_trees
     packs = tests.column.size > tests.n_nodes or pairs > PACKED + PACKING * tests.n_nodes
-    return create("auto" if packs else "torch", forest)[0]
+    if packs or importlib.util.find_spec("numba") is None:
+        return create("auto" if packs else "torch", forest)[0]
+    walks = importlib.import_module("bitvec.runtime.predict.cpu.plain_walks")
+    if walks.compares_columns(forest):
+        found: Engine = walks.PlainWalks(forest)
+        return found
+    return create("torch", forest)[0]
 
 
 def _without_numba(forest: Forest) -> Engine:

@@ -17,7 +17,7 @@ from bitvec.runtime.predict.cpu.compiling import inner
 
 F = np.float32
 LOWEST = F(-87.0)
-"""exp of less would be a subnormal number: it is taken for this."""
+"""exp of less would be a subnormal number."""
 FARTHEST = F(-46.0)
 """Least of −|gamma · margin|; the lesser share is then 1e-20. Products of less would be subnormal
 numbers, which take a hundred times as long."""

@@ -13,15 +13,16 @@ from torch.utils.checkpoint import checkpoint
 
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError
-from bitvec.runtime.train.relax import soft_leaves, sparse_routing, tree_blocks
+from bitvec.runtime.train.relax import node_margins, soft_leaves, sparse_routing
 from bitvec.runtime.train.relax.leaf_functions import LeafFunctions
 from bitvec.runtime.train.relax.leaf_sums import sum_of_leaves, sum_of_reached
+from bitvec.runtime.train.relax.node_margins import BlockParameters
 from bitvec.runtime.train.relax.recomputation import Part, recomputed
 from bitvec.runtime.train.relax.relaxations import PRODUCT, Relaxation
 from bitvec.runtime.train.relax.soft_leaves import Margins, Setting
 from bitvec.runtime.train.relax.soft_rows import Rows
 from bitvec.runtime.train.relax.tracing import is_traced
-from bitvec.runtime.train.relax.tree_blocks import BlockParameters, TreeBlock
+from bitvec.runtime.train.relax.tree_blocks import TreeBlock
 
 RECOMPUTE_BEYOND = 1 << 25
 """Pairs of a node and a row from which on the backward pass computes blocks again."""
@@ -237,7 +238,7 @@ def exit_leaves(plan: Plan, parts: Iterable[Part], rows: Rows) -> Tensor:
     """Return the hard exits as forest leaves, (n_trees, batch)."""
     found = []
     for block, parameters in parts:
-        margins = tree_blocks.margins(block, parameters, rows, plan.shift, decided=True)
+        margins = node_margins.margins(block.tests, parameters, rows, plan.shift, decided=True)
         assert margins.right is not None
         found.append(block.layout.exit_leaves(margins.right) + block.leaves.start)
     return torch.cat(found)
@@ -245,7 +246,7 @@ def exit_leaves(plan: Plan, parts: Iterable[Part], rows: Rows) -> Tensor:
 
 def _margins(plan: Plan, block: TreeBlock, parameters: BlockParameters, rows: Rows) -> Margins:
     decided = plan.relaxation.gate == "straight_through"
-    return tree_blocks.margins(block, parameters, rows, plan.shift, decided=decided)
+    return node_margins.margins(block.tests, parameters, rows, plan.shift, decided=decided)
 
 
 def _setting(plan: Plan, block: TreeBlock, rows: Rows) -> Setting:

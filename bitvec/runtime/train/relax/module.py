@@ -24,6 +24,7 @@ from bitvec.runtime.train.relax import (
     tree_blocks,
 )
 from bitvec.runtime.train.relax.block_scores import Plan, Routing
+from bitvec.runtime.train.relax.compiled_paths import CompiledPaths, compiled_paths, may_compile
 from bitvec.runtime.train.relax.recomputation import Part
 from bitvec.runtime.train.relax.relaxations import Relaxation, require_relaxable
 from bitvec.runtime.train.relax.soft_parameters import LeafForm, SoftParameters
@@ -79,6 +80,7 @@ class SoftForest(SoftParameters):
         tree_chunk: int | None = None,
     ) -> None:
         self._blocks: dict[tuple[torch.device, bool, bool], list[TreeBlock]] = {}
+        self._paths: CompiledPaths | None = None
         narrow = dtype == torch.bfloat16
         super().__init__(
             forest,
@@ -203,7 +205,6 @@ class SoftForest(SoftParameters):
 
     def prepare(self, X: Any) -> Rows:
         """Standardise rows once, for many calls of `raw` on parts of them."""
-        self.blocks()
         return prepare(
             self.forest,
             self._inputs(X),
@@ -223,9 +224,21 @@ class SoftForest(SoftParameters):
         if block_scores.may_be_sparse(plan) and not rows.raw.requires_grad:
             total = block_scores.sparse_total(plan, self.whole(), rows)
         if total is None:
+            total = self._compiled_total(plan, rows)
+        if total is None:
             again = self.tree_chunk is not None
             total = block_scores.total(plan, list(self.parts(rows)), rows, always_again=again)
         return self.finish(total)
+
+    def _compiled_total(self, plan: Plan, rows: Rows) -> Tensor | None:
+        if self.tree_chunk is not None or self.phi is not None or not may_compile(plan, rows):
+            return None
+        if self._paths is None:
+            self._paths = compiled_paths(self.forest, self.rows, self.scaling)
+        if not self._paths.fits(rows):
+            return None
+        own = None if self.rows is None else self.rows.read()
+        return self._paths.total(plan, self.thresholds(), own, self._vectors(), rows)
 
     def memberships(self, X: Any) -> Tensor:
         """Return u, (batch, n_leaves): each tree's sum is 1."""
@@ -356,7 +369,7 @@ class SoftForest(SoftParameters):
         return total.T / self.divisor + self.base_score
 
     def _set_scaling(self, units: scaling.Scaling) -> None:
-        self._blocks = {}
+        self._blocks, self._paths = {}, None
         super()._set_scaling(units)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:

@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from bitvec.runtime.train.relax.dense_rows import RowParameters
+from bitvec.runtime.train.relax.node_margins import BlockParameters
 from bitvec.runtime.train.relax.soft_rows import Rows
-from bitvec.runtime.train.relax.tree_blocks import BlockParameters, TreeBlock
+from bitvec.runtime.train.relax.tree_blocks import TreeBlock
 
 Part = tuple[TreeBlock, BlockParameters]
 Scores = Callable[[TreeBlock, BlockParameters, Rows], Tensor]

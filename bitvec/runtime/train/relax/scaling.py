@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, unique_integers
 from bitvec.core.forest import Forest
-from bitvec.core.node_tests import MissingRule, NodeTests
-from bitvec.core.shape_annotations import Bool, Float
+from bitvec.core.node_tests import MissingRule, NodeTests, Relation
+from bitvec.core.shape_annotations import Bool, Float, Float64
+from bitvec.runtime.predict.cpu import plain_walks
 from bitvec.runtime.predict.torch.node_rules import is_missing, missing_flags
-from bitvec.runtime.predict.torch.outcomes import DeviceTests, decide, to_device
+from bitvec.runtime.predict.torch.outcomes import decide, to_device
 from bitvec.runtime.train.relax.moments import LARGEST, column_units
 from bitvec.runtime.train.relax.path_layout import PathLayout
 
@@ -75,35 +76,66 @@ def measure(forest: Forest, Z: Array, device: torch.device) -> Scaling:
     Z : F, (batch, n_columns)
         What S reads.
     """
-    layout = PathLayout(forest.bitvectors, device)
-    order = layout.order.cpu().numpy()
-    tests = to_device(forest.tests.take(order), forest.inputs.missing_sentinel, device)
     center, spread = column_units(Z)
-    by_node, cut = np.empty((2, layout.n_nodes))
-    by_node[order], gap = _margin_moments(tests, layout, Z)
-    cut[order] = 0.0 if forest.kernel is not None else gap  # whose answers are soft already
+    if plain_walks.compares_columns(forest):
+        moments = plain_walks.PlainWalks(forest).moments(Z, LARGEST)
+        by_node, cut = _deviation(moments), _gaps(forest, Z) / 2
+    else:
+        by_node, cut = _margin_moments(forest, Z, device)
+    if forest.kernel is not None:  # whose answers are soft already
+        cut = np.zeros_like(cut)
     floor = FLOOR * _row_length(forest.tests, spread)
     scale = np.maximum(by_node, floor)
     info = np.finfo(forest.dtype)  # margins are divided in the forest's dtype
     scale = np.where(scale > 0, np.clip(scale, info.tiny, info.max / 4), 1.0)
-    values = torch.tensor(Z, device=tests.b.device)
-    imputed = np.stack([_is_missing_somewhere(values, rule, tests) for rule in MissingRule])
+    values, sentinel = torch.tensor(Z, device=device), forest.inputs.missing_sentinel
+    if sentinel is not None:
+        sentinel = float(forest.dtype.type(sentinel))
+    imputed = np.stack([_is_missing_somewhere(values, rule, sentinel) for rule in MissingRule])
     return Scaling(center, spread, scale, cut, imputed, 1e3, measured=True)
 
 
-def _is_missing_somewhere(values: Tensor, rule: MissingRule, tests: DeviceTests) -> Array:
+def _is_missing_somewhere(values: Tensor, rule: MissingRule, sentinel: float | None) -> Array:
     flags = {
         name: None if flag is None else torch.tensor(flag, device=values.device)
         for name, flag in missing_flags(np.array([rule])).items()
     }
-    found: Array = is_missing(values, **flags, sentinel=tests.sentinel).any(0).cpu().numpy()
+    found: Array = is_missing(values, **flags, sentinel=sentinel).any(0).cpu().numpy()
     return found
 
 
-def _margin_moments(tests: DeviceTests, layout: PathLayout, Z: Array) -> tuple[Array, Array]:
+def _gaps(forest: Forest, Z: Array) -> Float64[Array, " n_nodes"]:
+    """Return how far the nearest value on the other side is from the values that equal b; else 0.
+
+    The distance is signed as margins of values on the side of b are, and 0 where no value of its
+    column equals b, or none lies on the other side.
+    """
+    tests = forest.tests
+    found = np.zeros(tests.n_nodes)
+    for column in unique_integers(tests.feature).tolist():
+        node = np.flatnonzero(tests.feature == column)
+        value = np.unique(Z[:, column][np.isfinite(Z[:, column])]).astype(np.float64)
+        b = tests.b[node].astype(np.float64)
+        first, behind = (np.searchsorted(value, b, side) for side in ("left", "right"))
+        around = np.concatenate([[np.nan], value, [np.nan]])
+        ties = tests.relation[node] == Relation.GREATER_EQUAL
+        own = np.where(ties, b - around[first], b - around[behind + 1])
+        found[node] = np.where((first < behind) & np.isfinite(own), own, 0.0)
+    return found
+
+
+def _deviation(moments: Float[Array, "3 n_nodes"]) -> Float[Array, " n_nodes"]:
+    count, total, square = moments
+    mean = total / np.maximum(count, 1)
+    variance: Array = square / np.maximum(count, 1) - mean * mean
+    return np.sqrt(np.maximum(variance, 0.0))
+
+
+def _margin_moments(forest: Forest, Z: Array, device: torch.device) -> tuple[Array, Array]:
     """Return the deviation of each node's margin where it is reached, and its cut, (n_nodes,)."""
-    n = layout.n_nodes
-    device = tests.b.device
+    layout = PathLayout(forest.bitvectors, device)
+    order, n = layout.order.cpu().numpy(), layout.n_nodes
+    tests = to_device(forest.tests.take(order), forest.inputs.missing_sentinel, device)
     moments = torch.zeros((3, n), dtype=torch.float64, device=device)
     node = torch.arange(n, device=device)
     side = torch.ones((n, 1), dtype=torch.float64, device=device)  # that which equals b comes to
@@ -125,11 +157,10 @@ def _margin_moments(tests: DeviceTests, layout: PathLayout, Z: Array) -> tuple[A
         other = torch.minimum(other, away.amin(dim=1))
         margin = torch.where(counted, margin.clamp(-LARGEST, LARGEST), 0.0)
         moments += torch.stack([counted.sum(1), margin.sum(1), (margin * margin).sum(1)])
-    count, total, square = moments.cpu().numpy()
-    mean = total / np.maximum(count, 1)
-    variance: Array = square / np.maximum(count, 1) - mean * mean
-    gap = torch.where(is_tied & (other < torch.inf), side[:, 0] * other / 2, 0.0).cpu().numpy()
-    return np.sqrt(np.maximum(variance, 0.0)), gap
+    gap = torch.where(is_tied & (other < torch.inf), side[:, 0] * other / 2, 0.0)
+    deviation, cut = np.empty((2, n))
+    deviation[order], cut[order] = _deviation(moments.cpu().numpy()), gap.cpu().numpy()
+    return deviation, cut
 
 
 def _row_length(tests: NodeTests, spread: Array) -> Array:

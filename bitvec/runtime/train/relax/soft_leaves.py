@@ -34,6 +34,13 @@ class Margins:
     hard: Tensor | None = None
     right: Tensor | None = None
 
+    def settled(self) -> Tensor:
+        """Return m, ± infinity where a test passes hard."""
+        if self.hard is None or self.right is None:
+            return self.value
+        turn = torch.where(self.right, torch.inf, -torch.inf)
+        return torch.where(self.hard, turn, self.value)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
@@ -89,10 +96,7 @@ def _scores(relaxation: Relaxation, margins: Margins, setting: Setting) -> Tenso
 
 def _steep(margins: Margins, setting: Setting) -> Tensor:
     """Return gamma · m, ± infinity where a test passes hard."""
-    m = setting.gamma * margins.value
-    if margins.hard is not None and margins.right is not None:
-        m = torch.where(margins.hard, torch.where(margins.right, torch.inf, -torch.inf), m)
-    return m.to(setting.dtype)
+    return (setting.gamma * margins.settled()).to(setting.dtype)
 
 
 def _sigmoid(margins: Margins, setting: Setting) -> Tensor:

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from bitvec.runtime.train.relax import gates
+from bitvec.runtime.train.relax.node_margins import BlockParameters, pair_margins
 from bitvec.runtime.train.relax.path_layout import PathLayout
 from bitvec.runtime.train.relax.soft_rows import Rows
-from bitvec.runtime.train.relax.tree_blocks import BlockParameters, TreeBlock, pair_margins
+from bitvec.runtime.train.relax.tree_blocks import TreeBlock
 
 FEW = 1 / 32
 """Reached share of all pairs up to which visiting them alone is faster, as measured on a CPU."""
@@ -74,7 +75,7 @@ def route(
             break
         place, row, u = layout.place[slot[on]], row[on], u[on]
         n_pairs += len(place)
-        value, hard, right = pair_margins(block, parameters, rows, shift, place=place, at=row)
+        value, hard, right = pair_margins(block.tests, parameters, rows, shift, place=place, at=row)
         steep = gamma * value
         if hard is not None and right is not None:
             steep = torch.where(hard, torch.where(right, torch.inf, -torch.inf), steep)

@@ -139,9 +139,9 @@ def compiled_tree(
     if not by_label and not _is_moderate(objective.deviation, value):
         return None
     (block,) = module.blocks(whole=True)
-    assert block.at_equal is not None
+    assert block.tests.at_equal is not None
     at_equal = np.empty(module.forest.n_nodes, np.float32)
-    at_equal[block.layout.order.numpy()] = block.at_equal[:, 0].numpy()
+    at_equal[block.layout.order.numpy()] = block.tests.at_equal[:, 0].numpy()
     left, right = structure.children(module.forest.bitvectors)
     reads = np.ones(dense.S.shape, bool)
     if isinstance(recipe.optimizer, SameColumns):

@@ -43,7 +43,7 @@ mean weight, so many rows at a leaf move it half of its way."""
 PATIENCE = 2
 """Solutions in a row that score no better than one before, after which the path is left: the
 weakest pulls take longest."""
-TOLERANCE = 1e-3
+TOLERANCE = 1e-2
 """Tolerance of the scaled gradient's norm, per square root of a row: the mean loss is then within
 about half its square of the least."""
 ITERATIONS = 200

@@ -24,11 +24,13 @@ from bitvec.runtime.train.retrain.soft_training import Goal, train_soft
 from bitvec.runtime.train.retrain.training_data import Data
 from bitvec.runtime.train.update.update_choice import Choice
 
-GAMMA, RATE, BATCH, DECAY, EVALUATIONS = (4.0, 30.0), 0.05, 256, 0.1, 8
+GAMMA, RATE, BATCH, DECAY = (4.0, 30.0), 0.05, 256, 0.1
 """Measured on synthetic drifts: less steep and faster than retraining, since the start is near.
 The decay pulls thresholds, held as distances from the old ones, back to these."""
 STEPS, ROWS_A_STEP, MOST_STEPS = 60, 50, 120
 """Steps: one for so many rows, at least and at most so many."""
+EVALUATIONS, PATIENCE = 8, 4
+"""Evaluations, and those in a row that are no better, after which training ends."""
 
 
 def steps_for(n_rows: int) -> int:
@@ -127,7 +129,7 @@ class AnchoredTraining:
             schedules.steepness(GAMMA, "linear"),
             schedules.rate("cosine", 0, self.steps),
             min(EVALUATIONS, self.steps),
-            None,
+            PATIENCE,
             self.seed,
             self.device,
             self.progress,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from bitvec.runtime.predict.torch import devices
 from bitvec.runtime.train.monotone import Monotone
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.retrain import objective as objectives
+from bitvec.runtime.train.retrain.leaf_design import LeafDesign
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.recipe import Progress
 from bitvec.runtime.train.retrain.selection import Evaluation, hard_scores
@@ -51,14 +52,14 @@ class Run:
     seed: int
     device: torch.device
     progress: Progress | None
+    tables: dict[int, LeafDesign] = field(default_factory=dict)
 
     def tried_leaves(self, mix: Mix, deadline: float) -> Trial:
         """Offer leaves under each pull, from the strongest on, while they become better."""
         began, data, choice = time.monotonic(), mix.fit, self.choice
         best, best_pull, since, step = -np.inf, anchored_leaves.PULLS[0], 0, 0
         n = len(anchored_leaves.PULLS)
-        reached = anchored_leaves.table(self.forest, data)
-        found = anchored_leaves.anchored(self.forest, self.objective, data, reached)
+        found = anchored_leaves.anchored(self.forest, self.objective, data, self._reached(data))
         for step, (pull, candidate) in enumerate(found, start=1):
             evaluation = choice.consider(candidate, "leaves", step, n)
             self.tell(evaluation)
@@ -103,7 +104,7 @@ class Run:
         data = mix.every
         assert data is not None
         if chosen.recipe == LEAVES:
-            reached = anchored_leaves.table(self.forest, data)
+            reached = self._reached(data)
             for pull, candidate in anchored_leaves.anchored(
                 self.forest, self.objective, data, reached
             ):
@@ -127,12 +128,18 @@ class Run:
     def _training(self, data: Data, pull: float, steps: int) -> AnchoredTraining:
         strength = 0.0
         if "v" in self.names:
-            reached = anchored_leaves.table(self.forest, data)
+            reached = self._reached(data)
             strength = pull * anchored_leaves.unit(self.forest, self.objective, data, reached)
         return AnchoredTraining(
             self.forest, self.objective, self.names, strength, steps, self.seed, self.device,
             self.progress,
         )  # fmt: skip
+
+    def _reached(self, data: Data) -> LeafDesign:
+        """Return which leaves some rows reach, which is worked out once."""
+        if id(data) not in self.tables:
+            self.tables[id(data)] = anchored_leaves.table(self.forest, data)
+        return self.tables[id(data)]
 
     def tell(self, evaluation: Evaluation) -> None:
         """Tell how far the update is."""

@@ -18,7 +18,7 @@ from bitvec.errors import InputError, InvalidForestError, UnsupportedModelError
 
 torch = pytest.importorskip("torch")
 
-from bitvec.runtime.train.relax import SoftForest, from_torch, harden, tree_blocks  # noqa: E402
+from bitvec.runtime.train.relax import SoftForest, from_torch, harden, node_margins  # noqa: E402
 from bitvec.runtime.train.relax.relaxations import RELAXATIONS  # noqa: E402
 
 SUMMED = (Aggregate.SUM, Aggregate.MEAN)
@@ -171,7 +171,7 @@ def test_soft_scores_tend_to_the_hardened_forest(data, relaxation):
     ready, shift = module.prepare(X), module.plan().shift
     clear = np.ones(len(X), bool)
     for block, parameters in module.parts():
-        margin = tree_blocks.margins(block, parameters, ready, shift, decided=False).value
+        margin = node_margins.margins(block.tests, parameters, ready, shift, decided=False).value
         clear &= (margin.abs() > 1e-3).all(dim=0).numpy()
     module.gamma = 1e6
     soft = module(X).detach().numpy()[clear]

@@ -380,7 +380,7 @@ def test_a_feature_map_that_stays_and_constant_leaves_take_the_plain_way():
     rows = module.prepare(rows_of())
     assert rows.x is None
     assert rows.leaves is None
-    assert module.blocks()[0].fixed.learned is None
+    assert module.blocks()[0].tests.fixed.learned is None
 
 
 @pytest.mark.parametrize("linear", [False, True])

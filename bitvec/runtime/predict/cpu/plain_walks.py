@@ -1,0 +1,131 @@
+"""Walks from root to leaf on a forest's own arrays: nothing is packed, and one call is short."""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bitvec.core import reference, structure
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Kind, MissingRule, Relation
+from bitvec.core.remembered import remembered
+from bitvec.core.shape_annotations import Float, Float64, Int32
+from bitvec.runtime.predict.cpu.compiling import inner, kernel
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
+
+
+def compares_columns(forest: Forest) -> bool:
+    """Return whether every node compares one column of X, and nothing but NaN is missing."""
+    tests = forest.tests
+    rules = tests.missing_rules(forest.inputs.missing_sentinel)
+    return forest.feature_map is None and bool(
+        np.all(tests.is_one_hot & (tests.kind == Kind.MARGIN) & (rules == MissingRule.NAN))
+    )
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class PlainWalks:
+    """A forest of which `compares_columns` is true, walked row by row; sums are the reference's."""
+
+    forest: Forest
+
+    @property
+    def name(self) -> str:
+        """The name of this engine."""
+        return "numba"
+
+    def exit_leaves(
+        self,
+        X: Float[Array, "batch n_features"],
+        out: Int32[Array, "batch n_trees"] | None = None,
+    ) -> Int32[Array, "batch n_trees"]:
+        """Return leaf numbers within each tree."""
+        forest = self.forest
+        if out is None:
+            out = np.empty((len(X), forest.n_trees), np.int32)
+        _fill_exits(self._rows(X), *self._tables(), constant(forest.bitvectors.leaf_ptr), out)
+        return out
+
+    def raw(
+        self,
+        X: Float[Array, "batch n_features"],
+        out: Float[Array, "batch n_outputs"] | None = None,
+    ) -> Float[Array, "batch n_outputs"]:
+        """Return the raw scores."""
+        X = self._rows(X)
+        found = reference.accumulate(self.forest, X, self.exit_leaves(X).astype(np.int64))
+        if out is None:
+            return found
+        out[:] = found
+        return out
+
+    def moments(
+        self, X: Float[Array, "batch n_features"], largest: float
+    ) -> Float64[Array, "3 n_nodes"]:
+        """Return number, sum and sum of squares of x − b at each node, of the rows that reach it.
+
+        What is not finite does not count; what is larger than `largest` counts as that.
+        """
+        found = np.zeros((3, self.forest.n_nodes))
+        _add_moments(self._rows(X), *self._tables(), largest, found)
+        return found
+
+    def info(self) -> dict[str, Any]:
+        """Return what it does, for `Predictor.info`."""
+        return {"kernel": "plain walks"}
+
+    def _rows(self, X: Array) -> Array:
+        return constant(X.astype(self.forest.dtype, copy=False))
+
+    @remembered
+    def _tables(self) -> tuple[Array, ...]:
+        tests, B = self.forest.tests, self.forest.bitvectors
+        left, right = structure.children(B)
+        root = np.where(np.diff(B.node_ptr) > 0, B.node_ptr[:-1], ~B.leaf_ptr[:-1])
+        return (
+            *(constant(part.astype(np.int64)) for part in (root, left, right, tests.feature)),
+            constant(tests.b),
+            constant(tests.relation == Relation.GREATER_EQUAL),
+            constant(tests.missing_right),
+        )
+
+
+@inner
+def _goes_right(x, b, ties, missing_right):
+    if np.isnan(x):
+        return missing_right
+    return x >= b if ties else x > b
+
+
+@kernel
+def _fill_exits(X, root, left, right, feature, b, ties, missing_right, leaf_ptr, out):
+    for row in range(X.shape[0]):
+        for tree in range(root.size):
+            node = root[tree]
+            while node >= 0:
+                x = X[row, feature[node]]
+                turn = _goes_right(x, b[node], ties[node], missing_right[node])
+                node = right[node] if turn else left[node]
+            out[row, tree] = ~node - leaf_ptr[tree]
+
+
+@kernel
+def _add_moments(X, root, left, right, feature, b, ties, missing_right, largest, found):
+    for row in range(X.shape[0]):
+        for tree in range(root.size):
+            node = root[tree]
+            while node >= 0:
+                x = X[row, feature[node]]
+                margin = np.float64(x) - np.float64(b[node])
+                if np.isfinite(margin):
+                    m = min(max(margin, -largest), largest)
+                    found[0, node] += 1
+                    found[1, node] += m
+                    found[2, node] += m * m
+                turn = _goes_right(x, b[node], ties[node], missing_right[node])
+                node = right[node] if turn else left[node]

@@ -1,0 +1,228 @@
+"""Soft forests on the CPU by compiled paths, in place of operations on all nodes and rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from bitvec.core import structure
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Kind, MissingRule, NodeTests
+from bitvec.core.shape_annotations import Bool
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
+from bitvec.runtime.predict.threads import for_each_block
+from bitvec.runtime.train.relax import node_margins, path_kernels
+from bitvec.runtime.train.relax.block_scores import RECOMPUTE_BEYOND, Plan
+from bitvec.runtime.train.relax.dense_margins import in_block_order
+from bitvec.runtime.train.relax.dense_rows import DenseRows, RowParameters
+from bitvec.runtime.train.relax.node_margins import (
+    AT_EQUAL,
+    BlockParameters,
+    NodeBlock,
+    node_blocks,
+)
+from bitvec.runtime.train.relax.path_kernels import Soft, Trees
+from bitvec.runtime.train.relax.path_vectors import LANES
+from bitvec.runtime.train.relax.relaxations import PRODUCT
+from bitvec.runtime.train.relax.scaling import Scaling
+from bitvec.runtime.train.relax.soft_rows import LARGEST_PLAIN, Rows
+from bitvec.runtime.train.relax.tracing import is_traced
+
+PARTS = 4
+"""Parts of the trees for each thread, in the backward pass."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledPaths:
+    """A forest's trees as kernels read them.
+
+    Parameters
+    ----------
+    trees : Trees
+    size : int
+        Nodes of the largest tree.
+    n_outputs : int
+    given : int64, (n_given,)
+        Nodes whose margins torch computes: they are no plain comparison of one column.
+    block : NodeBlock, optional
+        These nodes; None where there is none.
+    """
+
+    trees: Trees
+    size: int
+    n_outputs: int
+    given: Tensor
+    block: NodeBlock | None
+
+    def total(
+        self, plan: Plan, b: Tensor, own: RowParameters | None, vectors: Tensor, rows: Rows
+    ) -> Tensor:
+        """Return the sum over all leaves of u · v, (n_outputs, batch).
+
+        Parameters
+        ----------
+        b : float32, (n_nodes,)
+            How far thresholds have moved.
+        own : RowParameters, optional
+            Rows of S that may move.
+        vectors : float32, (n_leaves, width)
+            Times the weights of trees.
+        """
+        margins = vectors.new_zeros((0, len(rows)))
+        if self.block is not None:
+            margins = self._margins(plan, b, own, vectors, rows)
+        found: Tensor = _Scores.apply(margins, b, vectors, rows.raw, plan.gamma, self)  # type: ignore[no-untyped-call]
+        return found
+
+    def _margins(
+        self, plan: Plan, b: Tensor, own: RowParameters | None, vectors: Tensor, rows: Rows
+    ) -> Tensor:
+        """Return margins of the given nodes, ± infinity where a test passes hard."""
+        assert self.block is not None
+        if self.block.dense is not None and own is not None:
+            own = in_block_order(own, self.block.dense)
+        parameters = BlockParameters(b.index_select(0, self.given), own, vectors)
+        found = node_margins.with_zeros(self.block, parameters, rows, plan.shift, decided=False)
+        return found.settled()
+
+    def fits(self, rows: Rows) -> bool:
+        """Return whether margins that are given are few enough to be held."""
+        return len(self.given) * len(rows) <= RECOMPUTE_BEYOND
+
+
+def may_compile(plan: Plan, rows: Rows) -> bool:
+    """Return whether paths are those of sigmoids, on rows and leaves that kernels take."""
+    raw = rows.raw
+    return (
+        plan.relaxation.gate in ("sigmoid", "noisy_or")
+        and plan.relaxation.leaf_map == PRODUCT
+        and plan.dtype == plan.shift.dtype == torch.float32
+        and plan.functions is None
+        and plan.infinite is None
+        and raw.device.type == "cpu"
+        and not raw.requires_grad
+        and not is_traced()
+    )
+
+
+class _Scores(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        margins: Tensor,
+        b: Tensor,
+        vectors: Tensor,
+        columns: Tensor,
+        gamma: float,
+        paths: CompiledPaths,
+    ) -> Tensor:
+        batch = columns.shape[1]
+        soft = Soft(
+            _padded(columns), _padded(margins), _array(b), _array(vectors), np.float32(gamma)
+        )
+        out = np.zeros((paths.n_outputs, soft.columns.shape[1]), np.float32)
+
+        def fill(rows: slice) -> None:
+            space = path_kernels.scratch(paths.size)
+            path_kernels.fill_scores(paths.trees, soft, rows.start, rows.stop, space, out)
+
+        threads = torch.get_num_threads()
+        block = out.shape[1] if threads == 1 else path_kernels.RUN
+        for_each_block(fill, out.shape[1], block=block, n_threads=threads)
+        ctx.soft, ctx.paths = soft, paths
+        return torch.from_numpy(out[:, :batch])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        soft, paths = ctx.soft, ctx.paths
+        wanted, batch = _padded(grads[0]), grads[0].shape[1]
+        b, v, m = (np.zeros(part.shape, np.float32) for part in (soft.moved, soft.v, soft.margins))
+
+        def fill(trees: slice) -> None:
+            space = path_kernels.scratch(paths.size)
+            path_kernels.fill_slopes(
+                paths.trees, soft, wanted, trees.start, trees.stop, space, b, v, m
+            )
+
+        threads, n_trees = torch.get_num_threads(), len(paths.trees.node_ptr) - 1
+        block = n_trees if threads == 1 else -(-n_trees // (PARTS * threads))
+        for_each_block(fill, n_trees, block=block, n_threads=threads)
+        found = torch.from_numpy(m[:, :batch]), torch.from_numpy(b), torch.from_numpy(v)
+        return *found, None, None, None
+
+
+def _array(values: Tensor) -> Array:
+    return constant(values.detach().numpy())
+
+
+def _padded(values: Tensor) -> Array:
+    """Return rows up to a whole number of vectors, those that are added all 0."""
+    array = values.detach().numpy()
+    lacks = -array.shape[1] % LANES
+    return constant(np.pad(array, ((0, 0), (0, lacks))) if lacks else array)
+
+
+def compiled_paths(forest: Forest, dense: DenseRows | None, units: Scaling) -> CompiledPaths:
+    """Return a forest's trees as kernels read them.
+
+    Parameters
+    ----------
+    dense : DenseRows, optional
+        Rows of S that may move.
+    """
+    tests, B = forest.tests, forest.bitvectors
+    left, right = structure.children(B)
+    is_plain = _plain(tests, forest.inputs.missing_sentinel)
+    if dense is not None:
+        is_plain[dense.nodes] = False
+    given = np.flatnonzero(~is_plain)
+    feature = tests.feature.astype(np.int64)
+    feature[given] = ~np.arange(len(given))
+    block = None
+    if len(given):
+        make = node_blocks(
+            forest, dense, units, with_kernel=False, learned=False, device=torch.device("cpu")
+        )
+        block = make(given)
+    output = forest.leaves.output
+    # The answers of a kernel of the forest's own are soft already.
+    at_equal = np.where(tests.relation, AT_EQUAL, -AT_EQUAL) * (forest.kernel is None)
+
+    def put(values: Array, dtype: Any) -> Array:
+        return constant(values.astype(dtype))
+
+    trees = Trees(
+        put(B.node_ptr, np.int64),
+        put(B.leaf_ptr, np.int64),
+        put(left, np.int64),
+        put(right, np.int64),
+        put(feature, np.int64),
+        put(np.where(is_plain, tests.b, 0), tests.dtype),
+        put(units.cut, tests.dtype),
+        put(1 / units.margin, tests.dtype),
+        put(at_equal, np.float32),
+        put(np.where(tests.missing_right, np.inf, -np.inf), np.float32),
+        put(np.zeros(0) if output is None else output, np.int64),
+    )
+    size = int(np.diff(B.node_ptr).max(initial=0))
+    return CompiledPaths(trees, size, forest.n_outputs, torch.tensor(given), block)
+
+
+def _plain(tests: NodeTests, sentinel: float | None) -> Bool[Array, " n_nodes"]:
+    """Return which nodes compare one column, where nothing but NaN is missing."""
+    with np.errstate(invalid="ignore"):
+        moderate = np.abs(tests.b) <= LARGEST_PLAIN
+    found: Array = (
+        moderate
+        & tests.is_one_hot
+        & (tests.kind == Kind.MARGIN)
+        & (tests.missing_rules(sentinel) == MissingRule.NAN)
+    )
+    return found
