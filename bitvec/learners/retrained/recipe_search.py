@@ -55,6 +55,11 @@ OF_FORESTS: Mapping[str, tuple[Rung, ...]] = {
     "thorough": ((0.5, ALL), (2.0, 1)),
 }
 """The same for several trees, whose steps cost more, where what is to move is named."""
+OF_THRESHOLDS: Mapping[str, tuple[Rung, ...]] = {
+    "normal": ((1.0, ALL),),
+    "thorough": ((0.5, ALL), (2.0, 1)),
+}
+"""The same where it is not: thresholds are tried behind leaves alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,7 +192,7 @@ class Search:
                 Candidate(self._refitted_start(), {"b": "all", "v": "all"}, gamma)
                 for gamma in (STEEPNESSES[1:] if name == "thorough" else STEEPNESSES[2:])
             ]
-            rungs: tuple[Rung, ...] = ((0.2, ALL),) if name == "normal" else ((0.2, ALL), (1.0, 1))
+            rungs = OF_THRESHOLDS[name]
         elif task.forest.n_trees > 1:
             candidates = self._steepnesses(Start(AS_IT_IS, task.forest), task.selected)
             rungs = OF_FORESTS[name]
