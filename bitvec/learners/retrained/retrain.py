@@ -148,7 +148,7 @@ def retrain(
     steepness and rate come to their ends: a long one that is paused is still at its beginning, and
     tells little. The hard forest is scored from step 20 on.
     Of several trees: leaves on hard routes, a convex problem; from "normal" on thresholds and
-    leaves together in 60 steps.
+    leaves together in 300 steps.
 
     A hard forest is accepted if on the validation rows its mean score is better than the start's by
     more than one standard error of the paired difference (of accuracy, one row more than that) and
