@@ -12,6 +12,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.composition import Asked, Combined, Composition, Interpolated, Member
 from bitvec.core.forest import Forest
 from bitvec.core.shape_annotations import Float, Float64
+from bitvec.runtime.train.retrain import metrics
 from bitvec.runtime.train.retrain.metrics import SMALLEST
 
 
@@ -45,9 +46,12 @@ class Isotonic:
         )
 
     def log_likelihood(self, raw: Array, target: Array) -> Float64[Array, " batch"]:
-        """Return the log-probability of each row's label."""
+        """Return the log-probability of each row's label; see `metrics.log_likelihood`."""
         forest = self.model.forests[0]
         answer = self.model.answer(transforms.probabilities(forest.output, raw))
+        if metrics.are_independent(forest.output, forest.n_outputs):
+            yes, no = (np.log(np.maximum(p, SMALLEST)) for p in (answer, 1 - answer))
+            return metrics.of_each_class(yes, no, target[:, 0])
         p = answer[np.arange(len(answer)), target[:, 0]]
         return np.log(np.maximum(p, SMALLEST))
 

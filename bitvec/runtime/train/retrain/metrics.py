@@ -45,21 +45,58 @@ def log_likelihood(output: Output, raw: Array, target: Array) -> Array:
     """Return the log-probability of the label, averaged over groups, (batch,) float64.
 
     Of `predict_proba`, in float64 from the raw scores on; probabilities that come without a link
-    are taken as they are.
+    are taken as they are. Of one sigmoid for each of several classes it is the log-probability of
+    all their answers, yes for the label and no for the others: they need not sum to 1, and the
+    label's alone would be best where every class is certain.
     """
     assert output.classes is not None
     wide = raw.astype(np.float64)
     scores, start, column = [], 0, 0
     for group, (labels, size) in enumerate(zip(output.classes, output.groups, strict=True)):
-        log_p = _log_probabilities(output, wide[:, start : start + size], len(labels))
+        own = wide[:, start : start + size]
+        wanted = target[:, group]
         if target.dtype.kind == "f":
-            scores.append((target[:, column : column + len(labels)] * log_p).sum(axis=1))
+            wanted = target[:, column : column + len(labels)]
+        if are_independent(output, size):
+            yes = _log_sigmoid(own * output.parameter)
+            scores.append(of_each_class(yes, yes - own * output.parameter, wanted))
         else:
-            scores.append(np.take_along_axis(log_p, target[:, group, None], axis=1)[:, 0])
+            scores.append(_of_wanted(_log_probabilities(output, own, len(labels)), wanted))
         start, column = start + size, column + len(labels)
     result: Array = np.stack(scores, axis=1).mean(axis=1)
     # A sum of leaves without a link may exceed 1 by more than rounding: then it is no probability.
     return np.where(result > ROUNDING, -np.inf, result)
+
+
+def are_independent(output: Output, size: int) -> bool:
+    """Return whether a group of so many outputs holds one sigmoid for each of several classes."""
+    return output.post_transform in SIGMOIDS and size > 1
+
+
+def of_each_class(yes: Array, no: Array, wanted: Array) -> Array:
+    """Return the log-probability of all classes' answers, (batch,), from those of yes and of no.
+
+    Parameters
+    ----------
+    yes, no : float64, (batch, n_classes)
+    wanted : int64, (batch,), or float, (batch, n_classes)
+        Class numbers, or the probabilities of the classes.
+    """
+    if wanted.ndim == 2:
+        return (wanted * yes + (1 - wanted) * no).sum(axis=1)
+    is_wanted = wanted[:, None] == np.arange(yes.shape[1])
+    result: Array = np.where(is_wanted, yes, no).sum(axis=1)
+    return result
+
+
+def _of_wanted(log_p: Array, wanted: Array) -> Array:
+    if wanted.ndim == 2:
+        return (wanted * log_p).sum(axis=1)
+    return np.take_along_axis(log_p, wanted[:, None], axis=1)[:, 0]
+
+
+def _log_sigmoid(logit: Array) -> Array:
+    return -np.logaddexp(0.0, -logit)
 
 
 def _log_probabilities(output: Output, raw: Array, n_classes: int) -> Array:
@@ -70,8 +107,8 @@ def _log_probabilities(output: Output, raw: Array, n_classes: int) -> Array:
         return below - np.log(np.exp(below).sum(axis=1, keepdims=True))
     if kind in SIGMOIDS:
         logit = raw * output.parameter
-        log_p = -np.logaddexp(0.0, -logit)
-        return np.concatenate([log_p - logit, log_p], axis=1) if raw.shape[1] == 1 else log_p
+        log_p = _log_sigmoid(logit)
+        return np.concatenate([log_p - logit, log_p], axis=1)
     one = _one_group(output, raw.shape[1])
     p = transforms.transform(one, raw)
     if raw.shape[1] == 1 and n_classes == 2:

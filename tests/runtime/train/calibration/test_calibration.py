@@ -238,3 +238,39 @@ def test_a_retraining_refuses_what_it_cannot_calibrate():
         bitvec.retrain(forest, X, y, calibrate="temperature", refit=True)
     with pytest.raises(UnsupportedModelError, match="isotonic"):
         bitvec.retrain(forest_of("random forest", 2), X, y, calibrate="temperature")
+
+
+def test_one_sigmoid_for_each_class_is_calibrated_by_all_of_their_answers():
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y = rows(3)
+    data = lightgbm.Dataset(X[:300], y[:300])
+    options = {"objective": "multiclassova", "num_class": 3, "verbose": -1, "num_threads": 1}
+    forest = bitvec.convert(lightgbm.train(options, data, 100))
+    fit, new = slice(300, 900), slice(900, None)
+    for method in ("temperature", "isotonic"):
+        found = bitvec.calibrate(forest, X[fit], y[fit], method=method)
+        assert found.calibrated
+        before, after = (
+            bitvec.compile(model).predict_proba(X[new]) for model in (forest, found.model)
+        )
+        wanted = np.eye(3)[y[new]]
+        assert np.square(after - wanted).mean() < np.square(before - wanted).mean()
+        assert np.array_equal(after.argmax(axis=1), before.argmax(axis=1)) or method == "isotonic"
+    found = bitvec.calibrate(forest, X[fit], y[fit])
+    assert 1 < found.temperature < 20
+
+
+def test_the_likelihood_of_sigmoids_is_that_of_yes_and_no():
+    output = replace(
+        forest_of("xgboost", 3).output, post_transform=bitvec.core.output.PostTransform.SIGMOID
+    )
+    raw, target = np.array([[2.0, -1.0, 0.5], [9.0, 9.0, 9.0]]), np.array([[0], [2]])
+    p = 1 / (1 + np.exp(-raw))
+    expected = [
+        np.log(p[0, 0] * (1 - p[0, 1]) * (1 - p[0, 2])),
+        np.log((1 - p[1, 0]) * (1 - p[1, 1]) * p[1, 2]),
+    ]
+    assert np.allclose(metrics.log_likelihood(output, raw, target), expected)
+    mixed = np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    half = np.log(p[0]) * mixed[0] + np.log(1 - p[0]) * (1 - mixed[0])
+    assert np.allclose(metrics.log_likelihood(output, raw, mixed), [half.sum(), expected[1]])
