@@ -23,7 +23,7 @@ pytestmark = pytest.mark.full
 HERE = Path(__file__).parent
 BOOKS = {
     "text": ("red", "NA", "10", "-1"),
-    "number": (3, 1, 2.5),
+    "number": (3, 1, 2.5, 1 << 53, (1 << 53) + 1),
     "truth": (False, True),
     "hashed": ("red", category_hash("green")),
     "plain": None,
@@ -41,19 +41,26 @@ def forest() -> Forest:
 @pytest.fixture
 def read(node, forest, tmp_path):
     """From cells to what is read of them, after a first line of names."""
-    page = tmp_path / "page"
-    shutil.copytree(Path(bitvec.__file__).parent / "runtime" / "export" / "web" / "page", page)
-    (page / "package.json").write_text('{"type": "module"}')
-    facts = forest_facts(forest) | {"trees": trees_json(forest)}
 
     def read_rows(rows: list[list[str]]) -> dict[str, list]:
-        (tmp_path / "job.json").write_text(json.dumps({"page": facts, "rows": rows}))
-        command = [node, str(HERE / "cells.mjs"), str(page), str(tmp_path / "job.json")]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = _cells(node, forest, tmp_path, rows)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     return read_rows
+
+
+def _cells(
+    node: str, forest: Forest, folder: Path, rows: list[list[str]]
+) -> subprocess.CompletedProcess[str]:
+    """Read rows, the first of them perhaps of names, with the page's own code."""
+    page = folder / "page"
+    shutil.copytree(Path(bitvec.__file__).parent / "runtime" / "export" / "web" / "page", page)
+    (page / "package.json").write_text('{"type": "module"}')
+    facts = forest_facts(forest) | {"trees": trees_json(forest)}
+    (folder / "job.json").write_text(json.dumps({"page": facts, "rows": rows}))
+    command = [node, str(HERE / "cells.mjs"), str(page), str(folder / "job.json")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
 def test_categories_are_found_by_their_texts(read):
@@ -63,6 +70,8 @@ def test_categories_are_found_by_their_texts(read):
         ["10", "3", "false", "", "-inf"],
         ["", "", "", "NA", "NA"],
         ["blue", "7", "True", "red", "+.5"],
+        ["red", "9007199254740992", "True", "red", "1"],
+        ["red", "9007199254740993", "True", "red", "1"],
     ]
     found = read(rows)
     assert found["problems"] == []
@@ -71,6 +80,8 @@ def test_categories_are_found_by_their_texts(read):
         ["2", "0", "0", "NaN", "-Infinity"],
         ["NaN"] * 5,
         ["-1", "-1", "1", "0", "0.5"],
+        ["0", "3", "1", "0", "1"],
+        ["0", "4", "1", "0", "1"],
     ]
     assert [note.split(": ")[0] for note in found["notes"]] == ["text", "number"]
 
@@ -91,3 +102,23 @@ def test_what_may_be_another_category_is_told(read):
     columns = ["text", "number", "truth", "hashed", "hashed", "plain", "plain"]
     for row, (column, problem) in enumerate(zip(columns, found["problems"], strict=True), 1):
         assert problem.startswith(f'Row {row} (line {row + 1}), column "{column}": ')
+
+
+@pytest.fixture
+def nameless() -> Forest:
+    return Forest.from_matrices(np.zeros((0, 3)), [], np.zeros((1, 0)), [1])
+
+
+@pytest.mark.parametrize(
+    ("first", "is_header"), [(["a", "NA", "c"], True), (["0", "5", "2"], False)]
+)
+def test_a_first_row_without_a_number_is_a_header(node, nameless, tmp_path, first, is_header):
+    found = _cells(node, nameless, tmp_path, [first, ["1", "2", "3"]])
+    assert found.returncode == 0, found.stderr
+    assert (json.loads(found.stdout)["texts"][0] is None) == is_header
+
+
+@pytest.mark.parametrize("first", [["0", "1", "2"], ["1", "2", "3"]])
+def test_a_first_row_that_counts_may_be_either_and_is_refused(node, nameless, tmp_path, first):
+    found = _cells(node, nameless, tmp_path, [first, ["1", "2", "3"]])
+    assert "may be names or values" in found.stderr

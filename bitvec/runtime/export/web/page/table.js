@@ -62,10 +62,16 @@ export class Table {
       throw new CsvError('Cells must be separated by commas (in a .tsv file by tabs), got ";".');
     }
     const missing = wanted.filter((name) => !cells.includes(name));
-    const named = cells.every((cell) => parseNumber(cell) === undefined && !MISSING.has(cell));
+    const named = cells.every((cell) => parseNumber(cell) === undefined);
     if (!this.page.has_names && missing.length) {
       if (cells.length !== wanted.length) {
         throw new CsvError(`The file must have ${wanted.length} columns, got ${cells.length}.`);
+      }
+      const counted = [0, 1].some((first) => cells.every((cell, at) => cell === String(first + at)));
+      if (counted && cells.length > 2) {
+        const start = cells.slice(0, 3).join(", ") + (cells.length > 3 ? ", ..." : "");
+        throw new CsvError(
+          `The first line ${start} may be names or values: give columns other names, or remove it.`);
       }
       this.places = wanted.map((_, at) => at);
       return named;
@@ -112,6 +118,8 @@ export class Table {
   }
 }
 
+const WHOLE = /^-?\d+$/;
+
 // The categories of one column: a text's place is its code.
 class Book {
   constructor({ labels, hashed }) {
@@ -127,6 +135,8 @@ class Book {
   }
 
   key(kind, text) {
+    // Whole numbers as they are: a Number holds them up to 2 ** 53 only.
+    if (kind === "number" && WHOLE.test(text)) return `number ${BigInt(text)}`;
     if (kind === "number") return `number ${parseNumber(text)}`;
     return `${kind} ${kind === "truth" ? text.toLowerCase() : text}`;
   }
