@@ -149,7 +149,10 @@ def _matrix(rows: list[list[Any]], forest: Converted) -> Array:
             )
     if not _are_numbers(rows):
         raise InputError("rows that are lists must hold numbers, or null where one is missing.")
+    kinds = {type(value) for row in rows for value in row}
+    is_whole = kinds == {int} and all(abs(value) < 1 << 63 for row in rows for value in row)
     try:
-        return np.array(rows, np.float64).reshape(len(rows), forest.n_features)
+        dtype = np.int64 if is_whole else np.float64  # which may name other categories
+        return np.array(rows, dtype).reshape(len(rows), forest.n_features)
     except OverflowError:
         raise InputError("whole numbers must fit into float64, got a larger one.") from None

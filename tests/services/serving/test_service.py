@@ -568,3 +568,14 @@ def test_whole_numbers_stand_beside_others_in_any_order(sizes):
     X, _ = record_messages.decode(body, record_messages.JSON, forest)
     expected = [10.0 if size is None or size <= 41.2 else 20.0 for size in sizes]
     assert bitvec.compile(forest).predict(X).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "dtype"), [([4, 1], "i"), ([4, 1.5], "f"), ([4, None], "f"), ([1 << 70, 1], "f")]
+)
+def test_lists_of_whole_numbers_stay_whole(row, dtype):
+    """Category codes of some models are hashes, of 4 another one than of 4.0."""
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    X, n_rows = record_messages.decode(json.dumps([row]).encode(), record_messages.JSON, forest)
+    assert (n_rows, X.dtype.kind) == (1, dtype)
+    assert bitvec.compile(forest).predict(X).tolist() == [20.0]
