@@ -69,6 +69,9 @@ def appended(forest: Forest, trees: Sequence[NewTree], bins: Bins) -> Forest:
         )
         for name in ("left", "right")
     )
+    if bins.others_right:
+        turned = bins.is_set[np.concatenate([tree.feature for tree in trees])]
+        left, right = np.where(turned, right, left), np.where(turned, left, right)
     B, order = arrange(left, right, np.where(n_nodes > 0, node, ~leaf))
     at = ~order.leaf
     v = np.concatenate([tree.value for tree in trees])[at]
@@ -124,12 +127,17 @@ def _tests(trees: Sequence[NewTree], order: Array, bins: Bins) -> NodeTests:
     is_set, cuts = bins.is_set[feature], [bins.cuts[column] for column in feature.tolist()]
     b = np.array([c[at] for c, at in zip(cuts, cut.tolist(), strict=True)], bins.forest.dtype)
     sets: dict[str, Any] = {}
+    if bins.others_right:
+        missing_right = missing_right ^ is_set
     if is_set.any():
         right = [
             c[chosen[: len(c)]].astype(np.int64) if s else np.zeros(0, np.int64)
             for s, c, chosen in zip(is_set, cuts, goes_right, strict=True)
         ]
-        sets = dict(zip(("set_ptr", "set_words"), set_bits(right), strict=True))
+        pointer, words = set_bits(right)
+        sets = {"set_ptr": pointer, "set_words": words}
+        if bins.others_right:
+            sets = {"set_ptr": pointer, "set_words": ~words, "other_right": is_set}
     return axis_aligned(
         feature,
         np.where(is_set, 0, b).astype(b.dtype),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -29,6 +29,8 @@ class Bins:
         A `MissingRule` for each column.
     relation : Relation
     code_rule : CodeRule
+    others_right : bool
+        Whether the forest's own sets send other categories right; those of bins send them left.
     """
 
     forest: Forest
@@ -37,6 +39,7 @@ class Bins:
     missing_rule: UInt8[Array, " n_features"]
     relation: Relation
     code_rule: CodeRule
+    others_right: bool
 
     @classmethod
     def of(cls, forest: Forest, X: Array) -> Bins:
@@ -62,6 +65,7 @@ class Bins:
             rule,
             relation,
             CodeRule(int(codes[0])) if codes.size else CodeRule.EXACT,
+            bool(codes.size) and bool(np.all(tests.other_right[of_sets])),
         )
         cuts = [
             (found._codes(column, X) if codes.size else np.zeros(0))
@@ -69,7 +73,7 @@ class Bins:
             else found._thresholds(column, X)
             for column in range(forest.n_features)
         ]
-        return cls(forest, tuple(cuts), is_set, rule, relation, found.code_rule)
+        return replace(found, cuts=tuple(cuts))
 
     def columns(self, X: Array, sign: Int8[Array, " n_features"]) -> Columns:
         """Return binned rows; see `histogram_kernels.Columns`."""

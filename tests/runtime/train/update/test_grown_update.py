@@ -177,7 +177,7 @@ def test_constraints_are_kept_by_new_trees():
     assert np.all(rises(found.forest, X[:40], 0) >= 0)
 
 
-def test_columns_of_categories_are_split_by_sets():
+def test_columns_of_categories_are_split_by_sets(tmp_path):
     rng = np.random.default_rng(0)
     X = np.stack([rng.integers(0, 12, 1600), rng.normal(size=1600)], axis=1)
     y = (np.isin(X[:, 0], [1, 4, 7]) ^ (X[:, 1] > 1)).astype(int)
@@ -190,6 +190,14 @@ def test_columns_of_categories_are_split_by_sets():
     assert found.forest.tests.set_words.size > 0
     unseen = np.array([[99.0, 0.0], [np.nan, 0.0], [-1.0, 0.0]])
     assert np.isfinite(bitvec.compile(found.forest).raw(unseen)).all()
+    # Sets are as LightGBM has them: its file holds the same trees, leaf for leaf.
+    path = bitvec.export(found.forest, tmp_path / "grown.txt")
+    again = bitvec.convert(path)
+    assert np.array_equal(again.bitvectors.lo, found.forest.bitvectors.lo)
+    assert np.array_equal(again.bitvectors.mid, found.forest.bitvectors.mid)
+    certificate = bitvec.certify(found.forest, path, exported=True, progress=False)
+    assert certificate.passed
+    assert "leaf ids" in certificate.summary()
 
 
 def test_a_budget_ends_the_growth(drifted):
