@@ -186,3 +186,12 @@ def test_attributes_that_contradict_the_trees_are_refused(name: str, value: Any)
 def test_an_unfitted_model_is_refused() -> None:
     with pytest.raises(UnsupportedModelError, match="call fit first"):
         convert(HistGradientBoostingRegressor())
+
+
+def test_a_model_of_objects_is_asked_in_objects() -> None:
+    rng = np.random.default_rng(0)
+    X = np.empty((200, 2), object)
+    X[:, 0], X[:, 1] = rng.integers(0, 3, 200).astype(float), rng.random(200) < 0.5
+    y = (X[:, 0] == 1) ^ X[:, 1].astype(bool)
+    model = HistGradientBoostingClassifier(max_iter=3, categorical_features=[0]).fit(X, y)
+    assert bitvec.certify(bitvec.convert(model), model, X, progress=False).passed

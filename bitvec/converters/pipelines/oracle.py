@@ -26,7 +26,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.node_tests import ZERO_THRESHOLD
-from bitvec.errors import needs
+from bitvec.errors import UnsupportedModelError, needs
 from bitvec.verify.oracle import FrameAnswers, Oracle, require_columns
 
 Answer = Callable[[Array], Array]
@@ -213,4 +213,10 @@ def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X (does not have|has) .*feature names")
         warnings.filterwarnings("ignore", message="Found unknown categories")
-        yield
+        try:
+            yield
+        except TypeError as error:  # of objects that are no texts, as scikit-learn compares them
+            raise UnsupportedModelError(
+                "a pipeline that is certified must take columns of one kind each, numbers or "
+                f"texts, got a step that refuses them ({error}): fit its encoders on such columns."
+            ) from error

@@ -224,15 +224,24 @@ def _decoder(model: Any) -> Callable[[Array], Any]:
         for column, values in zip(columns, encoder.categories_, strict=True)
         if isinstance(values[0] if len(values) else None, (str, bool, np.bool_))
     }
+    # scikit-learn compares objects with objects alone.
+    kinds = {
+        int(column): values.dtype
+        for column, values in zip(columns, encoder.categories_, strict=True)
+        if values.dtype == object
+    }
     names = getattr(model._preprocessor, "feature_names_in_", None)
-    if names is None and not labels:
+    if names is None and not kinds:
         return lambda X: X
     with needs("pandas", "sklearn", "Asking a model of named categories"):
         import pandas as pd
 
     def decoded(X: Array) -> Any:
         frame = {
-            j: _labelled(X[:, j], labels[j]) if j in labels else X[:, j] for j in range(X.shape[1])
+            j: _labelled(X[:, j], labels[j])
+            if j in labels
+            else X[:, j].astype(kinds.get(j, X.dtype))
+            for j in range(X.shape[1])
         }
         if names is None:
             table = np.empty(X.shape, object)
