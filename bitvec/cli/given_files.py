@@ -135,7 +135,7 @@ def read_weighted(
 
     classes = forest.output.classes
     named = classes is not None and classes[0].dtype.kind == "U"
-    text = (target,) if named else ()
+    text = {target: classes[0].tolist()} if classes is not None and named else {}
     whole = read(readable(path), header=header, inputs=forest.inputs, text=text, target=target)
     # By its number a column is counted in the whole file: the later one is taken out first.
     both = [target] if sample_weight is None else [target, sample_weight]

@@ -6,7 +6,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 from click.testing import Result
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 import bitvec
 from bitvec.core.composition import Composition
@@ -54,3 +57,17 @@ def test_a_retraining_is_calibrated_too(run: Run, desk: Path) -> None:
     found = json.loads(told.stdout)["calibration"]
     assert found["calibrated"] == (bitvec.load("new.safetensors").output.parameter != 1)
     assert "calibration: log loss" in run(*given).stdout
+
+
+def test_a_class_that_is_called_as_missing_values_are_is_a_class(run: Run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    frame["y"] = np.where(frame["a"] + rng.normal(size=300) * 0.5 > 0, "yes", "NA")
+    model = HistGradientBoostingClassifier(max_iter=5).fit(frame[["a", "b"]], frame["y"])
+    path, rows = tmp_path / "na.safetensors", tmp_path / "na.csv"
+    bitvec.save(bitvec.convert(model), path)
+    frame.to_csv(rows, index=False)
+    out = tmp_path / "calibrated.safetensors"
+    done = run("calibrate", str(path), str(rows), "--target", "y", "-o", str(out))
+    assert done.exit_code == 0
+    assert out.exists()

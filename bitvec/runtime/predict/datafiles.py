@@ -8,9 +8,10 @@ whose columns stand in the training order. How text is read is said in
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,7 @@ def read(
     *,
     header: bool | None = None,
     inputs: Inputs | None = None,
-    text: Collection[str] = (),
+    text: Mapping[str, Collection[str]] = MappingProxyType({}),
     target: str | None = None,
 ) -> Table:
     """Read the rows of a .csv, .tsv, .parquet or .npy file.
@@ -105,8 +106,9 @@ def read(
     inputs : Inputs, optional
         What the forest reads for which the file is read: the names by which a header is known,
         and which columns hold numbers and which categories.
-    text : names
-        Further columns of a text file whose cells stay text even if all are numbers.
+    text : mapping from names to texts
+        Further columns of a text file whose cells stay text even if all are numbers, and those
+        texts that stand for themselves there, even if they stand for a missing value elsewhere.
     target : str, optional
         The name of a column that is not among those of `inputs`, where these have no names.
 
@@ -142,7 +144,7 @@ def text_parts(
     _require_content(path, path)
     must = _MUST[path.suffix.lower()]
     with sound(path, must, error=InputError):
-        tables, _ = text_tables(path, header, inputs, (), None, verbatim=text)
+        tables, _ = text_tables(path, header, inputs, {}, None, verbatim=text)
 
     def parts() -> Iterator[Any]:
         with sound(path, must, error=InputError):
@@ -161,7 +163,7 @@ def _read_npy(
     path: Path,
     header: bool | None,
     inputs: Inputs | None,
-    text: Collection[str],
+    text: Mapping[str, Collection[str]],
     target: str | None,
 ) -> Rows:
     # Mapped first: a header that claims more than the file holds then allocates nothing.
@@ -177,7 +179,7 @@ def _read_parquet(
     path: Path,
     header: bool | None,
     inputs: Inputs | None,
-    text: Collection[str],
+    text: Mapping[str, Collection[str]],
     target: str | None,
 ) -> Rows:
     polars = require_polars(f"Reading {path}")
@@ -201,7 +203,8 @@ def _require_size(path: Path, n_rows: int, n_columns: int) -> None:
 
 
 _READERS: dict[
-    str, Callable[[Path, bool | None, Inputs | None, Collection[str], str | None], Rows]
+    str,
+    Callable[[Path, bool | None, Inputs | None, Mapping[str, Collection[str]], str | None], Rows],
 ] = {
     ".csv": read_text,
     ".tsv": read_text,

@@ -8,7 +8,7 @@ category of just that text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -56,7 +56,7 @@ def read_text(
     path: Path,
     header: bool | None,
     inputs: Inputs | None,
-    text: Collection[str],
+    text: Mapping[str, Collection[str]],
     target: str | None,
 ) -> Rows:
     """Return the rows of a .csv or .tsv file; see `bitvec.runtime.predict.datafiles.read`."""
@@ -70,7 +70,7 @@ def text_tables(
     path: Path,
     header: bool | None,
     inputs: Inputs | None,
-    text: Collection[str],
+    text: Mapping[str, Collection[str]],
     target: str | None,
     *,
     verbatim: Collection[str] = (),
@@ -79,7 +79,8 @@ def text_tables(
 
     The file has been read once, in bounded memory, for what its columns hold; each call reads it
     again, a part at a time: dataframes, or float64 matrices where there are no names. Cells of
-    `text` stay text, null where missing; those of `verbatim` too, null where empty alone.
+    `text` stay text, null where missing unless they are named; those of `verbatim` too, null where
+    empty alone.
     """
     polars = require_polars(f"Reading {path}")
     separator = SEPARATORS[path.suffix.lower()]
@@ -128,7 +129,7 @@ def text_tables(
         name: [cell for cell in MISSING if not book.holds(cell)]
         for name, book in books.items()
         if book is not None and name in labels
-    }
+    } | {name: [cell for cell in MISSING if cell not in known] for name, known in text.items()}
 
     def tables() -> Iterator[Any]:
         for block in blocks():
