@@ -13,6 +13,7 @@ import numpy as np
 
 from bitvec.converters.dispatch import convert_forest
 from bitvec.core.arrays import Array
+from bitvec.core.composition import Composition
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
 from bitvec.core.shape_annotations import Float
@@ -141,7 +142,7 @@ def as_estimator(
     Raises
     ------
     UnsupportedModelError
-        If the model cannot be converted exactly, or is an isolation forest.
+        If the model cannot be converted exactly to one forest, or is an isolation forest.
 
     Examples
     --------
@@ -152,6 +153,11 @@ def as_estimator(
     >>> as_estimator(model).score(X, y) == model.score(X, y)
     True
     """
+    if isinstance(model, Composition):
+        raise UnsupportedModelError(
+            f"an estimator must be made of one forest, got a {model.kind or 'composition'} of "
+            f"{len(model.members)}: use bitvec.compile, whose predictor has the same methods."
+        )
     forest = model if isinstance(model, Forest) else convert_forest(model)
     if forest.output.post_transform is PostTransform.EXPONENTIAL_STANDARD_RATIO:
         raise UnsupportedModelError(

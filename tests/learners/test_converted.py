@@ -16,6 +16,7 @@ from sklearn.ensemble import (
     IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
+    VotingClassifier,
 )
 from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.model_selection import cross_val_score
@@ -258,3 +259,10 @@ def _expected(estimator) -> dict[str, str]:
 )
 def test_what_scikit_learn_asks_of_an_estimator(estimator, check):
     check(estimator)
+
+
+def test_what_is_composed_of_several_forests_is_refused_in_one_sentence():
+    forests = (RandomForestClassifier(3, random_state=0), RandomForestClassifier(2))
+    voting = VotingClassifier([("a", forests[0]), ("b", forests[1])], voting="soft").fit(*CANCER)
+    with pytest.raises(UnsupportedModelError, match=r"bitvec\.compile"):
+        bitvec.as_estimator(bitvec.convert(voting))
