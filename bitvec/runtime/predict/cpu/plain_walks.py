@@ -1,6 +1,6 @@
 """Walks from root to leaf on a forest's own arrays: nothing is packed, and one call is short."""
 
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def, call-arg"
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba.cpython.unsafe.numbers import trailing_zeros
 
 from bitvec.core import reference, structure
 from bitvec.core.arrays import Array
@@ -26,6 +27,9 @@ def compares_columns(forest: Forest) -> bool:
     return forest.feature_map is None and bool(
         np.all(tests.is_one_hot & (tests.kind == Kind.MARGIN) & (rules == MissingRule.NAN))
     )
+
+
+ONE, ALL = np.uint64(1), ~np.uint64(0)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -48,7 +52,9 @@ class PlainWalks:
         forest = self.forest
         if out is None:
             out = np.empty((len(X), forest.n_trees), np.int32)
-        _fill_exits(self._rows(X), *self._tables(), constant(forest.bitvectors.leaf_ptr), out)
+        B, columns = forest.bitvectors, constant(X.T.astype(forest.dtype))
+        ends = constant(np.stack([B.lo, B.mid, B.hi]).astype(np.int64))
+        _fill_exits(columns, constant(B.node_ptr), constant(B.leaf_ptr), ends, *self._tables(), out)
         return out
 
     def raw(
@@ -103,15 +109,58 @@ def _goes_right(x, b, ties, missing_right):
 
 
 @kernel
-def _fill_exits(X, root, left, right, feature, b, ties, missing_right, leaf_ptr, out):
-    for row in range(X.shape[0]):
-        for tree in range(root.size):
-            node = root[tree]
-            while node >= 0:
-                x = X[row, feature[node]]
-                turn = _goes_right(x, b[node], ties[node], missing_right[node])
-                node = right[node] if turn else left[node]
-            out[row, tree] = ~node - leaf_ptr[tree]
+def _fill_exits(
+    columns, node_ptr, leaf_ptr, ends, root, left, right, feature, b, ties, missing_right, out
+):
+    """Fill the exit leaves, (batch, n_trees), of rows by column, (n_features, batch).
+
+    Of a tree of up to 64 leaves by its columns of B: a node clears the bits of the leaves on the
+    side that a row does not go to, for all rows at once, and the first that is left is its exit.
+    """
+    n_rows = columns.shape[1]
+    left_over = np.empty(n_rows, np.uint64)
+    for tree in range(root.size):
+        first, last = node_ptr[tree], node_ptr[tree + 1]
+        if leaf_ptr[tree + 1] - leaf_ptr[tree] > 64:
+            for row in range(n_rows):
+                node = root[tree]
+                while node >= 0:
+                    x = columns[feature[node], row]
+                    turn = _goes_right(x, b[node], ties[node], missing_right[node])
+                    node = right[node] if turn else left[node]
+                out[row, tree] = ~node - leaf_ptr[tree]
+            continue
+        left_over[:] = ALL
+        for node in range(first, last):
+            below, above = (
+                _between(ends[0, node], ends[1, node]),
+                _between(ends[1, node], ends[2, node]),
+            )
+            missing = below if missing_right[node] else above
+            _clear(columns, feature[node], b[node], ties[node], below, above, missing, left_over)
+        for row in range(n_rows):
+            out[row, tree] = trailing_zeros(left_over[row])
+
+
+@inner
+def _between(first, last):
+    """Return all bits but those from the first up to the last."""
+    return ~(((ONE << np.uint64(last - first)) - ONE) << np.uint64(first))
+
+
+@inner
+def _clear(columns, feature, b, ties, below, above, missing, left_over):
+    """Clear the leaves below where a row goes right, else those above."""
+    if ties:
+        for row in range(left_over.size):
+            x = columns[feature, row]
+            kept = below if x >= b else above
+            left_over[row] &= kept if x == x else missing
+        return
+    for row in range(left_over.size):
+        x = columns[feature, row]
+        kept = below if x > b else above
+        left_over[row] &= kept if x == x else missing
 
 
 @kernel

@@ -34,6 +34,8 @@ from bitvec.runtime.train.relax.scaling import Scaling
 from bitvec.runtime.train.relax.soft_rows import LARGEST_PLAIN, Rows
 from bitvec.runtime.train.relax.tracing import is_traced
 
+KEPT = 1 << 21
+"""Pairs of a node and a row up to which shares are kept for the backward pass."""
 PARTS = 4
 """Parts of the trees for each thread, in the backward pass."""
 
@@ -77,7 +79,10 @@ class CompiledPaths:
         margins = vectors.new_zeros((0, len(rows)))
         if self.block is not None:
             margins = self._margins(plan, b, own, vectors, rows)
-        found: Tensor = _Scores.apply(margins, b, vectors, rows.raw, plan.gamma, self)  # type: ignore[no-untyped-call]
+        keeps = torch.is_grad_enabled()  # which it is not any more in the function
+        found: Tensor = _Scores.apply(  # type: ignore[no-untyped-call]
+            margins, b, vectors, rows.raw, plan.gamma, keeps, self
+        )
         return found
 
     def _margins(
@@ -120,6 +125,7 @@ class _Scores(torch.autograd.Function):
         vectors: Tensor,
         columns: Tensor,
         gamma: float,
+        keeps: bool,
         paths: CompiledPaths,
     ) -> Tensor:
         batch = columns.shape[1]
@@ -127,20 +133,25 @@ class _Scores(torch.autograd.Function):
             _padded(columns), _padded(margins), _array(b), _array(vectors), np.float32(gamma)
         )
         out = np.zeros((paths.n_outputs, soft.columns.shape[1]), np.float32)
+        keeps = keeps and soft.moved.size * out.shape[1] <= KEPT
+        n_kept = soft.moved.size if keeps else 0
+        kept = np.empty((2, n_kept, out.shape[1]), np.float32)
 
         def fill(rows: slice) -> None:
             space = path_kernels.scratch(paths.size)
-            path_kernels.fill_scores(paths.trees, soft, rows.start, rows.stop, space, out)
+            path_kernels.fill_scores(paths.trees, soft, rows.start, rows.stop, space, kept, out)
 
         threads = torch.get_num_threads()
         block = out.shape[1] if threads == 1 else path_kernels.RUN
         for_each_block(fill, out.shape[1], block=block, n_threads=threads)
-        ctx.soft, ctx.paths = soft, paths
+        ctx.save_for_backward(margins, b, vectors)
+        ctx.soft, ctx.kept, ctx.paths = soft, kept, paths
         return torch.from_numpy(out[:, :batch])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        _ = ctx.saved_tensors  # refused where numbers were changed since, which arrays share
         soft, paths = ctx.soft, ctx.paths
         wanted, batch = _padded(grads[0]), grads[0].shape[1]
         b, v, m = (np.zeros(part.shape, np.float32) for part in (soft.moved, soft.v, soft.margins))
@@ -148,14 +159,14 @@ class _Scores(torch.autograd.Function):
         def fill(trees: slice) -> None:
             space = path_kernels.scratch(paths.size)
             path_kernels.fill_slopes(
-                paths.trees, soft, wanted, trees.start, trees.stop, space, b, v, m
+                paths.trees, soft, wanted, trees.start, trees.stop, space, ctx.kept, b, v, m
             )
 
         threads, n_trees = torch.get_num_threads(), len(paths.trees.node_ptr) - 1
         block = n_trees if threads == 1 else -(-n_trees // (PARTS * threads))
         for_each_block(fill, n_trees, block=block, n_threads=threads)
         found = torch.from_numpy(m[:, :batch]), torch.from_numpy(b), torch.from_numpy(v)
-        return *found, None, None, None
+        return *found, None, None, None, None
 
 
 def _array(values: Tensor) -> Array:

@@ -1,7 +1,7 @@
 """Soft answers of trees, and their gradients, a run of rows through one tree at a time.
 
-The shares of the rows at the nodes of a tree stay in the nearest cache, and nothing of them is kept
-for the backward pass, which fills them again: that takes less than to write and to read them.
+How far rows reach the nodes of a tree stays in the nearest cache, and is found again in the
+backward pass. The shares at nodes are kept for it where they are few, else found again, too.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, call-arg, var-annotated, unreachable"
@@ -18,6 +18,7 @@ from bitvec.runtime.train.relax.path_vectors import (
     add_leaf,
     carry_up,
     flow_of_leaf,
+    take_turns,
     turn_by_column,
     turn_by_margin,
 )
@@ -129,15 +130,29 @@ def _below(trees, tree, child):
 
 
 @inner
-def _reach(trees, soft, tree, start, n, room):
+def _shares(room, kept, node, first, start):
+    """Return where the shares at a node are: kept for all rows, or in the scratch."""
+    if kept.shape[1] == 0:
+        at = (node - first) * room.step
+        return room.left + at, room.right + at
+    base, batch = np.int64(kept.ctypes.data), kept.shape[2]
+    left = base + (node * batch + start) * SIZE
+    return left, left + kept.shape[1] * batch * SIZE
+
+
+@inner
+def _reach(trees, soft, tree, start, n, room, kept, is_kept):
     """Fill the shares at all nodes of a tree, and how far rows reach what is below them."""
     step, batch, first = room.step, soft.columns.shape[1], trees.node_ptr[tree]
     for node in range(first, trees.node_ptr[tree + 1]):
-        k = node - first
-        left, right, here = room.left + k * step, room.right + k * step, room.reached + k * step
+        here = room.reached + (node - first) * step
+        left, right = _shares(room, kept, node, first, start)
         low = room.reached + _below(trees, tree, trees.left[node]) * step
         high = room.reached + _below(trees, tree, trees.right[node]) * step
         feature = trees.feature[node]
+        if is_kept:
+            take_turns(here, left, right, n, low, high)
+            continue
         if feature < 0:
             margin = np.int64(soft.margins.ctypes.data) + (~feature * batch + start) * SIZE
             turn_by_margin(
@@ -154,13 +169,15 @@ def _reach(trees, soft, tree, start, n, room):
 
 
 @kernel
-def fill_scores(trees, soft, first_row, last_row, space, out):
+def fill_scores(trees, soft, first_row, last_row, space, kept, out):
     """Add what all trees answer to rows [first_row, last_row) to `out`.
 
     Parameters
     ----------
     space : float32
         Of `scratch`.
+    kept : float32, (2, n_nodes, batch)
+        Filled with the shares at nodes; without a node where they are not kept.
     out : float32, (n_outputs, batch)
     """
     room, root = _room(space), 2 * _size(space)
@@ -169,7 +186,7 @@ def fill_scores(trees, soft, first_row, last_row, space, out):
         n = min(space.shape[1], last_row - start)
         for tree in range(trees.node_ptr.size - 1):
             space[root, :n] = ONE
-            _reach(trees, soft, tree, start, n, room)
+            _reach(trees, soft, tree, start, n, room, kept, False)
             for leaf in range(trees.leaf_ptr[tree], trees.leaf_ptr[tree + 1]):
                 share = room.reached + _below(trees, tree, ~leaf) * room.step
                 for k in range(v.shape[1]):
@@ -178,15 +195,15 @@ def fill_scores(trees, soft, first_row, last_row, space, out):
 
 
 @kernel
-def fill_slopes(trees, soft, wanted, first_tree, last_tree, space, b_slope, v_slope, m_slope):
+def fill_slopes(trees, soft, wanted, first_tree, last_tree, space, kept, b_slope, v_slope, m_slope):
     """Add to the gradients to what moves in trees [first_tree, last_tree).
 
     Parameters
     ----------
     wanted : float32, (n_outputs, batch)
         The gradient to what the trees answer.
-    space : float32
-        Of `scratch`.
+    space, kept : float32
+        See `fill_scores`, which filled what is kept.
     b_slope : float32, (n_nodes,)
     v_slope : float32, (n_leaves, width)
     m_slope : float32, (n_given, batch)
@@ -199,7 +216,7 @@ def fill_slopes(trees, soft, wanted, first_tree, last_tree, space, b_slope, v_sl
         for start in range(0, batch, space.shape[1]):
             n = min(space.shape[1], batch - start)
             space[root, :n] = ONE
-            _reach(trees, soft, tree, start, n, room)
+            _reach(trees, soft, tree, start, n, room, kept, kept.shape[1] > 0)
             for leaf in range(trees.leaf_ptr[tree], trees.leaf_ptr[tree + 1]):
                 at = _below(trees, tree, ~leaf) * step
                 share, flow = room.reached + at, room.flow + at
@@ -214,7 +231,7 @@ def fill_slopes(trees, soft, wanted, first_tree, last_tree, space, b_slope, v_sl
                 slope = room.reached + at  # which is read no more
                 if feature < 0:
                     slope = np.int64(m_slope.ctypes.data) + (~feature * batch + start) * SIZE
-                left, right = room.left + at, room.right + at
+                left, right = _shares(room, kept, node, first, start)
                 total = carry_up(low, high, left, right, soft.gamma, n, room.flow + at, slope)
                 if feature >= 0:
                     b_slope[node] -= total

@@ -39,7 +39,7 @@ ROW = vector(F32, LANES)
 SIZE = 4
 
 
-def _all(value: float):
+def _all(value):
     return same(F32, LANES, float(value))
 
 
@@ -207,6 +207,26 @@ def turn_by_margin(typing_context, margin, at_equal, gamma, n, left, right, here
         return context.get_dummy_value()
 
     return types.void(address, types.float32, types.float32, *[address] * 6), generate
+
+
+@intrinsic
+def take_turns(typing_context, here, left, right, n, low, high):
+    """Fill how far rows reach the children of a node, from their shares at it."""
+
+    def generate(context, builder, signature, arguments):
+        here, left, right, n, low, high = arguments
+        maths = _Maths(builder)
+
+        def body(at, _):
+            rows = _Rows(builder, at)
+            reached = rows.load(here)
+            rows.store(maths.flushed(maths.product(reached, rows.load(left))), low)
+            rows.store(maths.flushed(maths.product(reached, rows.load(right))), high)
+
+        count(builder, number(0), n, body, LANES)
+        return context.get_dummy_value()
+
+    return types.void(*[address] * 6), generate
 
 
 @intrinsic

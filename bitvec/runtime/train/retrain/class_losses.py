@@ -101,6 +101,8 @@ def cross_entropy(
             wanted = F.one_hot(wanted, n_classes)
         wanted = wanted.to(raw.dtype)
         return -(wanted * yes + (1 - wanted) * no).sum(dim=1)
+    if by_number and raw.shape[1] == 1 and n_classes == 2 and output.post_transform in _BINARY:
+        return -F.logsigmoid((2 * wanted - 1) * raw[:, 0] * output.parameter)
     log_p = log_probabilities(output, raw, n_classes, sharpness=sharpness, are_scores=are_scores)
     if by_number:
         return -log_p.gather(1, wanted[:, None])[:, 0]

@@ -97,8 +97,10 @@ def test_any_number_of_rows_is_answered_on_any_number_of_threads(n):
     assert_near(found[0], answers(other, X))
 
 
-def test_a_tree_of_more_nodes_than_a_run_has_room_for_is_answered(monkeypatch):
+@pytest.mark.parametrize("kept", [0, 1 << 21])
+def test_a_tree_of_more_nodes_than_a_run_has_room_for_is_answered(monkeypatch, kept):
     monkeypatch.setattr(path_kernels, "CACHED", 64)  # runs of one vector
+    monkeypatch.setattr(compiled_paths, "KEPT", kept)
     chain = np.arange(6)[:, None] >= 5 - np.arange(5)
     forest = Forest.from_matrices(np.ones((5, 1)), np.arange(5.0)[::-1], chain, np.arange(6.0))
     X = np.linspace(-1, 6, 40)[:, None]
@@ -186,3 +188,13 @@ def test_scales_and_cuts_are_the_same_by_walks(data):
         by_torch = scaling.measure(forest, X, device)
     assert np.allclose(by_walks.margin, by_torch.margin, rtol=1e-5)
     assert np.array_equal(by_walks.cut, by_torch.cut)
+
+
+def test_numbers_that_are_changed_before_the_backward_pass_are_refused():
+    forest = Forest.from_matrices([[1.0, 0.0]], [0.0], [[0], [1]], [-1.0, 1.0])
+    module = SoftForest.from_forest(forest, trainable=("b", "v"))
+    loss = module(np.ones((4, 2))).sum()
+    with torch.no_grad():
+        module.b.add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
