@@ -95,7 +95,9 @@ def calibrate(
     In 5 folds, the calibration made of the other rows is judged on a fold. It is taken if the log
     loss there is lower by more than one standard error of the paired difference, and is then made
     of all rows. Labels stay where a temperature is taken, but for raw scores so close that their
-    probabilities are the same number; isotonic curves may change them.
+    probabilities are the same number; isotonic curves may change them. The log loss of one sigmoid
+    for each of several classes (one against the others) is the sum of theirs, yes for the label and
+    no for the others.
 
     Temperature: Guo, Pleiss, Sun and Weinberger (2017). Isotonic: Zadrozny and Elkan (2002).
 

@@ -96,7 +96,8 @@ def update(
         drops them. Every candidate is cut to them before it is scored; so is the forest itself
         where it does not keep them.
     steps : int, optional
-        Of the joint training; by default one for 50 rows, from 60 to 120.
+        Of the joint training; by default one for 50 rows, from 60 to 120. It ends where four of
+        eight evaluations in a row are no better.
     grow : bool or int
         Whether trees may be added and faded ones dropped, in place of the joint training: True, or
         the most rounds of new trees that a candidate may have, 60 by default. Of sums of trees.
