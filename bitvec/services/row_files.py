@@ -48,7 +48,8 @@ def batches(
         verbatim = sorted(set(keep) - set(inputs.feature_names or ()))
         parts = datafiles.text_parts(path, header=header, inputs=inputs, text=verbatim)
         for part in map(_with_kept(parts, verbatim), parts()):
-            yield from (part[at : at + BATCH_ROWS] for at in range(0, len(part), BATCH_ROWS))
+            starts = range(0, max(len(part), 1), BATCH_ROWS)  # a part of no rows has columns
+            yield from (part[at : at + BATCH_ROWS] for at in starts)
         return
     with sound(path, _MUST[suffix], error=InputError):
         yield from _READERS[suffix](path)

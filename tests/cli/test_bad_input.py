@@ -53,7 +53,6 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "names or values": (("predict", "years.ubj", "years-other.csv"), "--header or --no-header"),
     "binary rows": (("predict", STUMP, "garbage.csv"), "must be text in UTF-8"),
     "an empty table": (("predict", STUMP, "empty.csv"), "must not be empty"),
-    "a header only": (("predict", STUMP, "header.csv"), "a header only"),
     "no rows in an array": (("predict", STUMP, "none.npy"), "must hold rows, got none"),
     "a pipe": (("predict", STUMP, "pipe.csv"), "got a device or a pipe"),
     "no threads": (("predict", STUMP, "stump.csv", "--n-jobs", "0"), "n_jobs"),
@@ -128,7 +127,6 @@ def spoilt(desk: Path) -> Path:
     (desk / "narrow.csv").write_text("1\n2\n")
     (desk / "ragged.csv").write_text("1,2\n3\n")
     (desk / "text.csv").write_text("a,b\nred,1\n")
-    (desk / "header.csv").write_text("a,b\n")
     (desk / "nul.csv").write_text("1,2\n3,\0\n")
     (desk / "hex.csv").write_text("1.5,2\n0x10,3\n")
     (desk / "below.csv").write_text("a,b\n1, 2 \n1,red\n")

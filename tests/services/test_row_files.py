@@ -158,3 +158,16 @@ def test_a_name_over_two_lines_is_read_in_the_slow_way(tmp_path):
     table = read(path)
     assert table.names == ("x\nin metres", "y")
     assert table.data.to_numpy().tolist() == [[1.0, 2.0]]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_a_file_of_names_alone_has_no_rows(tmp_path, suffix):
+    """As parts of a folder may be: they are answered by none."""
+    path = tmp_path / f"part{suffix}"
+    path.write_text("a,b\n".replace(",", "\t" if suffix == ".tsv" else ","))
+    inputs = Inputs(2, ("a", "b"), categories=(None, ("red", "blue")))
+    (part,) = row_files.batches(path, inputs)
+    assert part.shape == (0, 2)
+    assert [str(dtype) for dtype in part.dtypes] == ["Float64", "String"]
+    with pytest.raises(InputError, match="a header only"):
+        read(path)

@@ -144,7 +144,7 @@ def text_parts(
     _require_content(path, path)
     must = _MUST[path.suffix.lower()]
     with sound(path, must, error=InputError):
-        tables, _ = text_tables(path, header, inputs, {}, None, verbatim=text)
+        tables, _ = text_tables(path, header, inputs, {}, None, verbatim=text, may_be_empty=True)
 
     def parts() -> Iterator[Any]:
         with sound(path, must, error=InputError):

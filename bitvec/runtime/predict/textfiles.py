@@ -74,6 +74,7 @@ def text_tables(
     target: str | None,
     *,
     verbatim: Collection[str] = (),
+    may_be_empty: bool = False,
 ) -> tuple[Callable[[], Iterator[Any]], tuple[str, ...] | None]:
     """Return what gives the rows of a .csv or .tsv file in parts, and the names of its columns.
 
@@ -94,7 +95,7 @@ def text_tables(
     columns = names or tuple(map(str, range(len(first))))
     blocks: Blocks = partial(text_cells.blocks, path, separator, len(first), header)
     held = list(islice(blocks(), 2))
-    if not held:
+    if not held and not may_be_empty:
         raise InputError(f"{path} must hold rows, got a header only.")
     if len(held) == 1:  # else each pass splits the file again, in bounded memory
         blocks = partial(iter, held)
@@ -107,6 +108,10 @@ def text_tables(
     labels = {n for n in columns if (book := books.get(n)) and _needs_text(book)}
     wanted = (inputs.feature_names or ()) if inputs is not None else ()
     dropped = {n for at, n in enumerate(wanted) if inputs is not None and inputs.is_dropped(at)}
+    if not held:  # but a header
+        texts = {*labels, *text, *verbatim}
+        schema = {n: polars.String if n in texts else polars.Float64 for n in columns}
+        return lambda: iter([polars.DataFrame(schema=schema)]), names
     kinds = _kinds(blocks, len(first))
     for at, name in enumerate(columns):
         if name in verbatim:

@@ -252,7 +252,7 @@ def test_blocks_of_numbers_are_read_at_once_as_they_are_cell_by_cell(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(text_cells, "BLOCK", size)
             patch.setattr(text_cells.NumberBlock, "columns", at_once)
-            found += [read(path, header=True, text=text).data for text in ((), ("b",))]
+            found += [read(path, header=True, text=text).data for text in ({}, {"b": ()})]
     for fast, slow in zip(found[:2], found[2:], strict=True):
         assert fast.schema == slow.schema
         assert fast.equals(slow)
@@ -285,7 +285,7 @@ def test_text_columns_stay_text_beside_numbers(tmp_path: Path) -> None:
 
 def test_named_text_columns_keep_categories_that_look_like_numbers(tmp_path: Path) -> None:
     path = put(tmp_path, "code,size\n01,1\n2,2\n")
-    assert read(path, text=["code", "not there"]).split("code")[1].tolist() == ["01", "2"]
+    assert read(path, text={"code": (), "not there": ()}).split("code")[1].tolist() == ["01", "2"]
     assert read(path).split("code")[1].tolist() == [1, 2]
 
 
