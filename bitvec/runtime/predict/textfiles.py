@@ -109,7 +109,7 @@ def text_tables(
     wanted = (inputs.feature_names or ()) if inputs is not None else ()
     dropped = {n for at, n in enumerate(wanted) if inputs is not None and inputs.is_dropped(at)}
     if not held:  # but a header
-        texts = {*labels, *text, *verbatim}
+        texts = {*(n for n, book in books.items() if book is not None), *text, *verbatim}
         schema = {n: polars.String if n in texts else polars.Float64 for n in columns}
         return lambda: iter([polars.DataFrame(schema=schema)]), names
     kinds = _kinds(blocks, len(first))
@@ -134,7 +134,11 @@ def text_tables(
         name: [cell for cell in MISSING if not book.holds(cell)]
         for name, book in books.items()
         if book is not None and name in labels
-    } | {name: [cell for cell in MISSING if cell not in known] for name, known in text.items()}
+    } | {
+        name: [cell for cell in MISSING if cell not in known]
+        for name, known in text.items()
+        if name in columns
+    }
 
     def tables() -> Iterator[Any]:
         for block in blocks():
