@@ -76,14 +76,18 @@ class CompiledPaths:
         vectors : float32, (n_leaves, width)
             Times the weights of trees.
         """
-        margins = vectors.new_zeros((0, len(rows)))
-        if self.block is not None:
-            margins = self._margins(plan, b, own, vectors, rows)
         keeps = torch.is_grad_enabled()  # which it is not any more in the function
-        found: Tensor = _Scores.apply(  # type: ignore[no-untyped-call]
-            margins, b, vectors, rows.raw, plan.gamma, keeps, self
-        )
-        return found
+        found = []
+        for part in rows.pieces(self._rows_at_once):
+            margins = vectors.new_zeros((0, len(part)))
+            if self.block is not None:
+                margins = self._margins(plan, b, own, vectors, part)
+            found.append(
+                _Scores.apply(  # type: ignore[no-untyped-call]
+                    margins, b, vectors, part.raw, plan.gamma, keeps, self
+                )
+            )
+        return found[0] if len(found) == 1 else torch.cat(found, dim=1)
 
     def _margins(
         self, plan: Plan, b: Tensor, own: RowParameters | None, vectors: Tensor, rows: Rows
@@ -96,9 +100,13 @@ class CompiledPaths:
         found = node_margins.with_zeros(self.block, parameters, rows, plan.shift, decided=False)
         return found.settled()
 
+    @property
+    def _rows_at_once(self) -> int:
+        return max(1, RECOMPUTE_BEYOND // max(1, len(self.given)))
+
     def fits(self, rows: Rows) -> bool:
-        """Return whether margins that are given are few enough to be held."""
-        return len(self.given) * len(rows) <= RECOMPUTE_BEYOND
+        """Return whether margins that are given, and kept for gradients, are few enough."""
+        return not torch.is_grad_enabled() or len(rows) <= self._rows_at_once
 
 
 def may_compile(plan: Plan, rows: Rows) -> bool:

@@ -155,6 +155,10 @@ def test_margins_that_are_given_are_held_only_where_they_are_few(monkeypatch):
     monkeypatch.setattr(compiled_paths, "RECOMPUTE_BEYOND", 7)
     assert not compiles(module, np.ones((8, 2)))
     assert compiles(module, np.ones((7, 2)))
+    X = np.random.default_rng(0).normal(size=(23, 2))
+    with torch.no_grad():  # in pieces
+        assert compiles(module, X)
+        assert torch.equal(module(X), torch.cat([module(X[at : at + 7]) for at in (0, 7, 14, 21)]))
 
 
 AXIS_FORESTS = forests(kinds=(AXIS,), max_leaves=40, missing_rules=(MissingRule.NAN,))
