@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bitvec.runtime.predict.cpu.compiling import kernel
+from bitvec.runtime.train.relax.tracing import once_differentiable
 
 RUN = 64
 """Rows that pass through a tree together."""

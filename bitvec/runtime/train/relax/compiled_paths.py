@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.autograd import forward_ad
 
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, NodeTests
 from bitvec.core.shape_annotations import Bool
+from bitvec.core.structure import Bitvectors
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.threads import for_each_block
 from bitvec.runtime.train.relax import node_margins, path_kernels
 from bitvec.runtime.train.relax.block_scores import RECOMPUTE_BEYOND, Plan
 from bitvec.runtime.train.relax.dense_margins import in_block_order
 from bitvec.runtime.train.relax.dense_rows import DenseRows, RowParameters
+from bitvec.runtime.train.relax.leaf_sums import sum_of_leaves
 from bitvec.runtime.train.relax.node_margins import (
     AT_EQUAL,
     BlockParameters,
@@ -28,11 +31,12 @@ from bitvec.runtime.train.relax.node_margins import (
     node_blocks,
 )
 from bitvec.runtime.train.relax.path_kernels import Soft, Trees
+from bitvec.runtime.train.relax.path_layout import PathLayout, plain_slots
 from bitvec.runtime.train.relax.path_vectors import LANES
 from bitvec.runtime.train.relax.relaxations import PRODUCT
 from bitvec.runtime.train.relax.scaling import Scaling
 from bitvec.runtime.train.relax.soft_rows import LARGEST_PLAIN, Rows
-from bitvec.runtime.train.relax.tracing import is_traced
+from bitvec.runtime.train.relax.tracing import is_batched, is_traced
 
 KEPT = 1 << 21
 """Pairs of a node and a row up to which shares are kept for the backward pass."""
@@ -40,7 +44,7 @@ PARTS = 4
 """Parts of the trees for each thread, in the backward pass."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class CompiledPaths:
     """A forest's trees as kernels read them.
 
@@ -54,6 +58,7 @@ class CompiledPaths:
         Nodes whose margins torch computes: they are no plain comparison of one column.
     block : NodeBlock, optional
         These nodes; None where there is none.
+    bitvectors : Bitvectors
     """
 
     trees: Trees
@@ -61,6 +66,7 @@ class CompiledPaths:
     n_outputs: int
     given: Tensor
     block: NodeBlock | None
+    bitvectors: Bitvectors
 
     def total(
         self, plan: Plan, b: Tensor, own: RowParameters | None, vectors: Tensor, rows: Rows
@@ -89,6 +95,35 @@ class CompiledPaths:
             )
         return found[0] if len(found) == 1 else torch.cat(found, dim=1)
 
+    def plain_total(
+        self, margins: Tensor, b: Tensor, vectors: Tensor, columns: Tensor, gamma: float
+    ) -> Tensor:
+        """Return the same by operations of torch alone, which may be differentiated again.
+
+        Parameters
+        ----------
+        margins : float32, (n_given, batch)
+            Of the given nodes, but for gamma.
+        columns : F, (n_columns, batch)
+        """
+        trees = Trees(*(torch.tensor(part) for part in self.trees))
+        x = columns[trees.feature.clamp_min(0)]
+        m = ((x - trees.b[:, None] + trees.cut[:, None]) * trees.inverse[:, None]).float()
+        m = torch.where(x.isnan(), trees.missing[:, None], m - b[:, None])
+        is_given = torch.nonzero(trees.feature < 0)[:, 0]
+        m = m.index_copy(0, is_given, margins)
+        m = gamma * torch.where(m == 0, m + trees.at_equal[:, None], m)
+        by_level = self.layout.by_level(m)
+        turns = torch.stack((-by_level, by_level), dim=1).sigmoid()
+        u = self.layout.leaves(plain_slots(turns, self.layout, torch.mul, 1))
+        output = trees.output if trees.output.numel() else None
+        return sum_of_leaves(u, vectors, output, self.n_outputs, None)
+
+    @cached_property
+    def layout(self) -> PathLayout:
+        """The trees, level by level."""
+        return PathLayout(self.bitvectors)
+
     def _margins(
         self, plan: Plan, b: Tensor, own: RowParameters | None, vectors: Tensor, rows: Rows
     ) -> Tensor:
@@ -109,15 +144,25 @@ class CompiledPaths:
         return not torch.is_grad_enabled() or len(rows) <= self._rows_at_once
 
 
-def may_compile(plan: Plan, rows: Rows) -> bool:
-    """Return whether paths are those of sigmoids, on rows and leaves that kernels take."""
-    raw = rows.raw
+def may_compile(plan: Plan, rows: Rows, b: Tensor, vectors: Tensor) -> bool:
+    """Return whether paths are those of sigmoids, on numbers that kernels take.
+
+    Parameters
+    ----------
+    b, vectors : Tensor
+        What moves: no tensors that carry a tangent, or are of inference alone.
+    """
+    raw, gamma, dual = rows.raw, cast(Any, plan.gamma), cast(Any, forward_ad)
+    if any(dual.unpack_dual(one).tangent is not None for one in (b, vectors)):
+        return False
     return (
         plan.relaxation.gate in ("sigmoid", "noisy_or")
         and plan.relaxation.leaf_map == PRODUCT
         and plan.dtype == plan.shift.dtype == torch.float32
         and plan.functions is None
         and plan.infinite is None
+        and not isinstance(gamma, Tensor)
+        and not (b.is_inference() or vectors.is_inference())
         and raw.device.type == "cpu"
         and not raw.requires_grad
         and not is_traced()
@@ -153,14 +198,21 @@ class _Scores(torch.autograd.Function):
         block = out.shape[1] if threads == 1 else path_kernels.RUN
         for_each_block(fill, out.shape[1], block=block, n_threads=threads)
         ctx.save_for_backward(margins, b, vectors)
-        ctx.soft, ctx.kept, ctx.paths = soft, kept, paths
+        ctx.soft, ctx.kept, ctx.paths, ctx.columns = soft, kept, paths, columns
         return torch.from_numpy(out[:, :batch])
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        _ = ctx.saved_tensors  # refused where numbers were changed since, which arrays share
+        moving = ctx.saved_tensors  # refused where numbers were changed since, which arrays share
         soft, paths = ctx.soft, ctx.paths
+        if torch.is_grad_enabled() or is_batched(grads[0]):
+            with torch.enable_grad():
+                # Views: margins may depend on b, which is not to count by way of them here.
+                moving = [one.view_as(one) for one in moving]
+                total = paths.plain_total(*moving, ctx.columns, float(soft.gamma))
+                asked = [one for one in moving if one.requires_grad]
+                again = iter(torch.autograd.grad(total, asked, grads[0], create_graph=True))
+            return *(next(again) if one.requires_grad else None for one in moving), *[None] * 4
         wanted, batch = _padded(grads[0]), grads[0].shape[1]
         b, v, m = (np.zeros(part.shape, np.float32) for part in (soft.moved, soft.v, soft.margins))
 
@@ -231,7 +283,7 @@ def compiled_paths(forest: Forest, dense: DenseRows | None, units: Scaling) -> C
         put(np.zeros(0) if output is None else output, np.int64),
     )
     size = int(np.diff(B.node_ptr).max(initial=0))
-    return CompiledPaths(trees, size, forest.n_outputs, torch.tensor(given), block)
+    return CompiledPaths(trees, size, forest.n_outputs, torch.tensor(given), block, B)
 
 
 def _plain(tests: NodeTests, sentinel: float | None) -> Bool[Array, " n_nodes"]:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import MissingRule, NodeTests
@@ -17,7 +16,7 @@ from bitvec.runtime.train.relax import feature_margins
 from bitvec.runtime.train.relax.dense_rows import DenseRows, RowParameters
 from bitvec.runtime.train.relax.feature_margins import MarginRows, margin_rows, softplus
 from bitvec.runtime.train.relax.soft_rows import StandardColumns
-from bitvec.runtime.train.relax.tracing import is_traced, sums
+from bitvec.runtime.train.relax.tracing import is_traced, once_differentiable, sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)

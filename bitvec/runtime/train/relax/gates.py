@@ -13,11 +13,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from bitvec.errors import InputError
-from bitvec.runtime.train.relax.tracing import is_traced
+from bitvec.runtime.train.relax.tracing import is_traced, once_differentiable
 
 BAND = 6.0
 """Width of smooth-step's support: its slope at 0, 1.5 / 6, is then the sigmoid's 1/4."""

@@ -231,14 +231,16 @@ class SoftForest(SoftParameters):
         return self.finish(total)
 
     def _compiled_total(self, plan: Plan, rows: Rows) -> Tensor | None:
-        if self.tree_chunk is not None or self.phi is not None or not may_compile(plan, rows):
+        b, vectors = self.thresholds(), self._vectors()
+        chosen = self.tree_chunk is not None or self.phi is not None
+        if chosen or not may_compile(plan, rows, b, vectors):
             return None
         if self._paths is None:
             self._paths = compiled_paths(self.forest, self.rows, self.scaling)
         if not self._paths.fits(rows):
             return None
         own = None if self.rows is None else self.rows.read()
-        return self._paths.total(plan, self.thresholds(), own, self._vectors(), rows)
+        return self._paths.total(plan, b, own, vectors, rows)
 
     def memberships(self, X: Any) -> Tensor:
         """Return u, (batch, n_leaves): each tree's sum is 1."""

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bitvec.core import structure, tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.structure import Bitvectors
-from bitvec.runtime.train.relax.tracing import is_traced, merged
+from bitvec.runtime.train.relax.tracing import is_traced, merged, once_differentiable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,11 +230,7 @@ def at_slots(
     """
     batch = turns.shape[2]
     if is_traced():
-        slots = [turns.new_full((layout.n_trees, batch), start)]
-        for level, (first, last) in enumerate(layout.levels):
-            above = layout.parents_above(slots[-1], level)
-            slots.append(merged(combine(above[:, None], turns[first:last])))
-        return torch.cat(slots)
+        return plain_slots(turns, layout, combine, start)
     total = turns.new_empty((layout.n_slots, batch))
     total[: layout.n_trees] = start
     for level, (first, last) in enumerate(layout.levels):
@@ -246,6 +241,17 @@ def at_slots(
             out=total[begin:end].view(last - first, 2, batch),
         )
     return total
+
+
+def plain_slots(
+    turns: Tensor, layout: PathLayout, combine: Callable[..., Tensor], start: float
+) -> Tensor:
+    """Return the same as `at_slots`, by operations that write into nothing."""
+    slots = [turns.new_full((layout.n_trees, turns.shape[2]), start)]
+    for level, (first, last) in enumerate(layout.levels):
+        above = layout.parents_above(slots[-1], level)
+        slots.append(merged(combine(above[:, None], turns[first:last])))
+    return torch.cat(slots)
 
 
 class _PathSum(torch.autograd.Function):

@@ -11,10 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bitvec.runtime.train.relax.path_layout import PathLayout, at_slots, below
-from bitvec.runtime.train.relax.tracing import is_traced
+from bitvec.runtime.train.relax.tracing import is_traced, once_differentiable
 
 
 class _PathProduct(torch.autograd.Function):

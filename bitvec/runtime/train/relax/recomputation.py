@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bitvec.runtime.train.relax.dense_rows import RowParameters
 from bitvec.runtime.train.relax.node_margins import BlockParameters
 from bitvec.runtime.train.relax.soft_rows import Rows
+from bitvec.runtime.train.relax.tracing import once_differentiable
 from bitvec.runtime.train.relax.tree_blocks import TreeBlock
 
 Part = tuple[TreeBlock, BlockParameters]

@@ -13,9 +13,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from bitvec.runtime.train.relax.tracing import is_traced
+from bitvec.runtime.train.relax.tracing import is_traced, once_differentiable
 
 MOST_STEPS = 100
 """Steps of Newton's method at most; about six are taken."""

@@ -12,6 +12,7 @@ from bitvec.core import reference
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import MissingRule
 from bitvec.core.output import Aggregate
+from bitvec.errors import InputError
 
 torch = pytest.importorskip("torch")
 
@@ -202,3 +203,66 @@ def test_numbers_that_are_changed_before_the_backward_pass_are_refused():
         module.b.add_(1.0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+def loss_of(module, X):
+    def loss(b, v):
+        return torch.func.functional_call(module, {"b": b, "v": v}, (X,)).square().mean()
+
+    return loss
+
+
+@pytest.mark.parametrize("kind", ["axis", "oblique"])
+def test_second_derivatives_are_those_of_plain_operations(kind):
+    S = np.eye(3)[[2, 0, 1]] if kind == "axis" else [[1, 0.5, 0], [0, 1, 0], [0.3, 0, 1]]
+    B = [[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1]]
+    forest = Forest.from_matrices(S, [0.2, 0.1, -0.3], B, [1.0, 2.0, 4.0, 8.0])
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    X[::9, 0] = np.nan if kind == "axis" else 0.5
+    module = made(forest, X, ("b", "v"), 3.0)
+    assert compiles(module, X)
+    b, v = module.b.detach(), module.v.detach()
+    loss = loss_of(module, X)
+    expected = torch.func.hessian(loss, argnums=(0, 1))(b, v)
+    got = torch.autograd.functional.hessian(loss, (b, v))
+    for one, other in zip(sum(got, ()), sum(expected, ()), strict=True):
+        assert bool((other != 0).any())
+        assert torch.allclose(one, other, rtol=1e-4, atol=1e-5)
+    several = torch.autograd.functional.jacobian(
+        lambda b: torch.func.functional_call(module, {"b": b}, (X,))[:5], b, vectorize=True
+    )
+    alone = torch.autograd.functional.jacobian(
+        lambda b: torch.func.functional_call(module, {"b": b}, (X,))[:5], b
+    )
+    assert torch.allclose(several, alone, rtol=1e-4, atol=1e-6)
+
+
+def test_second_derivatives_that_torch_would_take_for_0_are_refused():
+    forest = Forest.from_matrices([[1.0, 0.0]], [0.0], [[0], [1]], [-1.0, 1.0])
+    module = SoftForest.from_forest(forest, trainable=("b", "v"), dtype=torch.float64)
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    (slope,) = torch.autograd.grad(module(X).square().sum(), module.v, create_graph=True)
+    assert torch.autograd.grad(slope.sum(), module.v)[0].abs().sum() > 0
+    with pytest.raises(InputError, match=r"torch\.func"):
+        torch.autograd.grad(module(X).square().sum(), module.b, create_graph=True)
+    x = torch.tensor(X)
+    call = loss_of(module, x)
+    H = torch.func.hessian(call)(module.b.detach(), module.v.detach())
+    assert H.abs().sum() > 0
+
+
+def test_tangents_inference_and_a_steepness_that_moves_are_left_to_torch():
+    forest = Forest.from_matrices([[1.0, 0.0]], [0.0], [[0], [1]], [-1.0, 1.0])
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    module = SoftForest.from_forest(forest, trainable=("b", "v"))
+    with torch.autograd.forward_ad.dual_level():
+        v = torch.autograd.forward_ad.make_dual(module.v.detach(), torch.ones_like(module.v))
+        found = torch.func.functional_call(module, {"v": v}, (X,))
+        tangent = torch.autograd.forward_ad.unpack_dual(found).tangent
+    assert torch.allclose(tangent, torch.ones(9, 1))
+    with torch.inference_mode():
+        made_there = SoftForest.from_forest(forest, trainable=("b", "v"))
+    assert torch.allclose(made_there(X), module(X))
+    module.gamma = torch.nn.Parameter(torch.tensor(2.0))
+    module(X).sum().backward()
+    assert module.gamma.grad is not None
