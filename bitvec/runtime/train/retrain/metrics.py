@@ -58,8 +58,8 @@ def log_likelihood(output: Output, raw: Array, target: Array) -> Array:
         if target.dtype.kind == "f":
             wanted = target[:, column : column + len(labels)]
         if are_independent(output, size):
-            yes = _log_sigmoid(own * output.parameter)
-            scores.append(of_each_class(yes, yes - own * output.parameter, wanted))
+            logit = own * output.parameter
+            scores.append(of_each_class(_log_sigmoid(logit), _log_sigmoid(-logit), wanted))
         else:
             scores.append(_of_wanted(_log_probabilities(output, own, len(labels)), wanted))
         start, column = start + size, column + len(labels)

@@ -122,3 +122,9 @@ def test_a_first_row_without_a_number_is_a_header(node, nameless, tmp_path, firs
 def test_a_first_row_that_counts_may_be_either_and_is_refused(node, nameless, tmp_path, first):
     found = _cells(node, nameless, tmp_path, [first, ["1", "2", "3"]])
     assert "may be names or values" in found.stderr
+
+
+@pytest.mark.parametrize("first", [["NA", "NA", "NA"], ["", "", ""], ["a", "b", "a"]])
+def test_names_that_are_not_distinct_are_refused(node, nameless, tmp_path, first):
+    found = _cells(node, nameless, tmp_path, [first, ["1", "2", "3"]])
+    assert "Column names must be distinct" in found.stderr

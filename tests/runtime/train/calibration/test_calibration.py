@@ -274,3 +274,12 @@ def test_the_likelihood_of_sigmoids_is_that_of_yes_and_no():
     mixed = np.array([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
     half = np.log(p[0]) * mixed[0] + np.log(1 - p[0]) * (1 - mixed[0])
     assert np.allclose(metrics.log_likelihood(output, raw, mixed), [half.sum(), expected[1]])
+
+
+def test_a_class_that_cannot_be_has_no_part_in_the_likelihood_of_the_others():
+    output = replace(
+        forest_of("xgboost", 3).output, post_transform=bitvec.core.output.PostTransform.SIGMOID
+    )
+    raw = np.array([[5.0, -np.inf, -np.inf]])
+    got = metrics.log_likelihood(output, raw, np.array([[0]]))
+    assert np.allclose(got, -np.log1p(np.exp(-5.0)))

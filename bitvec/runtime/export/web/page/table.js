@@ -67,6 +67,7 @@ export class Table {
       if (cells.length !== wanted.length) {
         throw new CsvError(`The file must have ${wanted.length} columns, got ${cells.length}.`);
       }
+      if (named) this.requireDistinct(cells);
       const counted = [0, 1].some((first) => cells.every((cell, at) => cell === String(first + at)));
       if (counted && cells.length > 2) {
         const start = cells.slice(0, 3).join(", ") + (cells.length > 3 ? ", ..." : "");
@@ -76,10 +77,7 @@ export class Table {
       this.places = wanted.map((_, at) => at);
       return named;
     }
-    const twice = cells.find((cell, at) => cells.indexOf(cell) !== at);
-    if (twice !== undefined) {
-      throw new CsvError(`Column names must be distinct, got ${shown(twice)} twice.`);
-    }
+    this.requireDistinct(cells);
     if (missing.length) {
       const names = missing.slice(0, MOST_TOLD).map(shown).join(", ");
       const more = missing.length > MOST_TOLD ? ` and ${missing.length - MOST_TOLD} more` : "";
@@ -89,6 +87,13 @@ export class Table {
     this.extra = cells.filter((cell) => !wanted.includes(cell));
     this.places = wanted.map((name) => cells.indexOf(name));
     return true;
+  }
+
+  requireDistinct(names) {
+    const twice = names.find((name, at) => names.indexOf(name) !== at);
+    if (twice !== undefined) {
+      throw new CsvError(`Column names must be distinct, got ${shown(twice)} twice.`);
+    }
   }
 
   value(cell, at, line) {
@@ -136,8 +141,10 @@ class Book {
 
   key(kind, text) {
     // Whole numbers as they are: a Number holds them up to 2 ** 53 only.
-    if (kind === "number" && WHOLE.test(text)) return `number ${BigInt(text)}`;
-    if (kind === "number") return `number ${parseNumber(text)}`;
+    if (kind === "number") {
+      const value = WHOLE.test(text) ? BigInt(text) : parseNumber(text);
+      return `number ${Number.isInteger(value) ? BigInt(value) : value}`;
+    }
     return `${kind} ${kind === "truth" ? text.toLowerCase() : text}`;
   }
 
