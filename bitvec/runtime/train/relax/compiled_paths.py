@@ -20,7 +20,7 @@ from bitvec.core.structure import Bitvectors
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.threads import for_each_block
 from bitvec.runtime.train.relax import node_margins, path_kernels
-from bitvec.runtime.train.relax.block_scores import RECOMPUTE_BEYOND, Plan
+from bitvec.runtime.train.relax.block_scores import CACHED_PAIRS, RECOMPUTE_BEYOND, Plan
 from bitvec.runtime.train.relax.dense_margins import in_block_order
 from bitvec.runtime.train.relax.dense_rows import DenseRows, RowParameters
 from bitvec.runtime.train.relax.leaf_sums import sum_of_leaves
@@ -140,7 +140,14 @@ class CompiledPaths:
         return max(1, RECOMPUTE_BEYOND // max(1, len(self.given)))
 
     def fits(self, rows: Rows) -> bool:
-        """Return whether margins that are given, and kept for gradients, are few enough."""
+        """Return whether margins that are given, and kept for gradients, are few enough.
+
+        Those of rows of S that stay are computed one by one, in a cache or several times slower;
+        torch's operations on runs of trees stay in it.
+        """
+        n_fixed = 0 if self.block is None else len(self.block.fixed_at)
+        if n_fixed * len(rows) > CACHED_PAIRS:
+            return False
         return not torch.is_grad_enabled() or len(rows) <= self._rows_at_once
 
 

@@ -18,7 +18,11 @@ from bitvec.errors import InputError
 
 def is_traced() -> bool:
     """Return whether torch compiles, exports or transforms what runs now."""
-    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._is_tracing()
+    )
 
 
 def is_batched(gradient: Tensor) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -151,8 +153,15 @@ def test_what_kernels_do_not_take_is_left_to_torch():
 
 def test_margins_that_are_given_are_held_only_where_they_are_few(monkeypatch):
     forest = Forest.from_matrices([[1.0, 2.0]], [0.0], [[0], [1]], [-1.0, 1.0])
-    module = SoftForest.from_forest(forest)  # an oblique test
+    module = SoftForest.from_forest(forest, trainable=("b", "v"))  # an oblique test, that stays
     assert compiles(module, np.ones((8, 2)))
+    monkeypatch.setattr(compiled_paths, "CACHED_PAIRS", 7)
+    assert not compiles(module, np.ones((8, 2)))
+    assert compiles(module, np.ones((7, 2)))
+    monkeypatch.undo()
+    module = SoftForest.from_forest(forest, trainable=("S", "b", "v"))  # whose rows are dense
+    module.calibrate(np.random.default_rng(1).normal(size=(9, 2)))
+    monkeypatch.setattr(compiled_paths, "CACHED_PAIRS", 0)
     monkeypatch.setattr(compiled_paths, "RECOMPUTE_BEYOND", 7)
     assert not compiles(module, np.ones((8, 2)))
     assert compiles(module, np.ones((7, 2)))
@@ -249,6 +258,16 @@ def test_second_derivatives_that_torch_would_take_for_0_are_refused():
     call = loss_of(module, x)
     H = torch.func.hessian(call)(module.b.detach(), module.v.detach())
     assert H.abs().sum() > 0
+
+
+def test_what_jit_traces_is_the_formulas():
+    forest = Forest.from_matrices([[1.0, 0.0]], [0.0], [[0], [1]], [-1.0, 1.0])
+    module = SoftForest.from_forest(forest, trainable=("b", "v"))
+    X, other = (torch.randn((9, 2), dtype=torch.float64) for _ in range(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = torch.jit.trace(module, X, check_trace=False)
+    assert torch.allclose(traced(other), module(other))
 
 
 def test_tangents_inference_and_a_steepness_that_moves_are_left_to_torch():
