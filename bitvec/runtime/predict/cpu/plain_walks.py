@@ -1,4 +1,7 @@
-"""Walks from root to leaf on a forest's own arrays: nothing is packed, and one call is short."""
+"""Exits found on a forest's own arrays: nothing is packed, and one call is short.
+
+Small trees are answered by their columns of B, larger ones by walks from root to leaf.
+"""
 
 # mypy: disable-error-code="no-untyped-def, call-arg"
 
@@ -15,26 +18,29 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.core.remembered import remembered
-from bitvec.core.shape_annotations import Float, Float64, Int32
+from bitvec.core.shape_annotations import Bool, Float, Float64, Int32
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
-
-
-def compares_columns(forest: Forest) -> bool:
-    """Return whether every node compares one column of X, and nothing but NaN is missing."""
-    tests = forest.tests
-    rules = tests.missing_rules(forest.inputs.missing_sentinel)
-    return forest.feature_map is None and bool(
-        np.all(tests.is_one_hot & (tests.kind == Kind.MARGIN) & (rules == MissingRule.NAN))
-    )
-
 
 ONE, ALL = np.uint64(1), ~np.uint64(0)
 
 
+def column_nodes(forest: Forest) -> Bool[Array, " n_nodes"]:
+    """Return which nodes compare one column, where nothing but NaN is missing."""
+    tests = forest.tests
+    rules = tests.missing_rules(forest.inputs.missing_sentinel)
+    found: Array = tests.is_one_hot & (tests.kind == Kind.MARGIN) & (rules == MissingRule.NAN)
+    return found
+
+
+def compares_columns(forest: Forest) -> bool:
+    """Return whether every node compares one column of X, and nothing but NaN is missing."""
+    return forest.feature_map is None and bool(column_nodes(forest).all())
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class PlainWalks:
-    """A forest of which `compares_columns` is true, walked row by row; sums are the reference's."""
+    """A forest of which `compares_columns` is true; sums are the reference's."""
 
     forest: Forest
 

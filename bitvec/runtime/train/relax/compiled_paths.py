@@ -14,10 +14,9 @@ from torch.autograd import forward_ad
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.node_tests import Kind, MissingRule, NodeTests
-from bitvec.core.shape_annotations import Bool
 from bitvec.core.structure import Bitvectors
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
+from bitvec.runtime.predict.cpu.plain_walks import column_nodes
 from bitvec.runtime.predict.threads import for_each_block
 from bitvec.runtime.train.relax import node_margins, path_kernels
 from bitvec.runtime.train.relax.block_scores import CACHED_PAIRS, RECOMPUTE_BEYOND, Plan
@@ -257,7 +256,8 @@ def compiled_paths(forest: Forest, dense: DenseRows | None, units: Scaling) -> C
     """
     tests, B = forest.tests, forest.bitvectors
     left, right = structure.children(B)
-    is_plain = _plain(tests, forest.inputs.missing_sentinel)
+    with np.errstate(invalid="ignore"):
+        is_plain = column_nodes(forest) & (np.abs(tests.b) <= LARGEST_PLAIN)
     if dense is not None:
         is_plain[dense.nodes] = False
     given = np.flatnonzero(~is_plain)
@@ -291,16 +291,3 @@ def compiled_paths(forest: Forest, dense: DenseRows | None, units: Scaling) -> C
     )
     size = int(np.diff(B.node_ptr).max(initial=0))
     return CompiledPaths(trees, size, forest.n_outputs, torch.tensor(given), block, B)
-
-
-def _plain(tests: NodeTests, sentinel: float | None) -> Bool[Array, " n_nodes"]:
-    """Return which nodes compare one column, where nothing but NaN is missing."""
-    with np.errstate(invalid="ignore"):
-        moderate = np.abs(tests.b) <= LARGEST_PLAIN
-    found: Array = (
-        moderate
-        & tests.is_one_hot
-        & (tests.kind == Kind.MARGIN)
-        & (tests.missing_rules(sentinel) == MissingRule.NAN)
-    )
-    return found

@@ -8,13 +8,22 @@ columns of X, which are float64 or float32 as the argument `like` is.
 
 from __future__ import annotations
 
-import math
-
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from bitvec.runtime.predict.cpu.float_kernels import LN2_HIGH, LN2_LOW, LOG2_E, LOWEST
+from bitvec.runtime.predict.cpu.float_kernels import (
+    E2,
+    E3,
+    E4,
+    E5,
+    E6,
+    E7,
+    LN2_HIGH,
+    LN2_LOW,
+    LOG2_E,
+    LOWEST,
+)
 from bitvec.runtime.predict.cpu.vectors import (
     F32,
     F64,
@@ -34,7 +43,7 @@ LANES = 16
 LEAST_SHARE = 1e-30
 """Shares of a row below this count as 0. Products of them would be subnormal numbers, which take a
 hundred times as long."""
-TERMS = [1 / math.factorial(power) for power in range(7, 1, -1)]
+TERMS = (E7, E6, E5, E4, E3, E2)
 ROW = vector(F32, LANES)
 SIZE = 4
 

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from bitvec.core.links import SIGMOIDS, SOFTMAXES
 from bitvec.core.output import Output, PostTransform
 from bitvec.runtime.train.retrain import smooth_links
+from bitvec.runtime.train.retrain.metrics import are_independent
 
 SMALLEST = 1e-6
 """Below it the logarithm of a probability goes on as its tangent, so that a row still has a
@@ -67,11 +68,6 @@ def log_probabilities(
     return log(smooth_links.value(output, raw))
 
 
-def are_independent(output: Output, raw: Tensor) -> bool:
-    """Return whether a group holds one sigmoid for each of several classes."""
-    return output.post_transform in SIGMOIDS and raw.shape[1] > 1
-
-
 def of_each_class(output: Output, raw: Tensor) -> tuple[Tensor, Tensor]:
     """Return log(1 − p) and log p of independent classes, each (batch, n_classes)."""
     logit = raw * output.parameter
@@ -95,7 +91,7 @@ def cross_entropy(
         Class numbers, or the probabilities of the classes.
     """
     by_number = wanted.ndim == 1
-    if are_independent(output, raw):
+    if are_independent(output, raw.shape[1]):
         no, yes = of_each_class(output, raw)
         if by_number:
             wanted = F.one_hot(wanted, n_classes)

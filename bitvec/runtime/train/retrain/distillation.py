@@ -12,7 +12,7 @@ from torch import Tensor
 from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.errors import InputError
-from bitvec.runtime.train.retrain import class_losses, smooth_links
+from bitvec.runtime.train.retrain import class_losses, metrics, smooth_links
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.training_targets import probabilities
 
@@ -62,7 +62,7 @@ class Distillation:
 
     def _divergence(self, raw: Tensor, teacher: Tensor) -> Tensor:
         goal = self.goal
-        if class_losses.are_independent(goal.output, raw):
+        if metrics.are_independent(goal.output, raw.shape[1]):
             log_p = torch.stack(class_losses.of_each_class(goal.output, raw), dim=2)
             wanted = torch.stack([1 - teacher, teacher], dim=2)
         else:

@@ -263,11 +263,12 @@ def test_second_derivatives_that_torch_would_take_for_0_are_refused():
 def test_what_jit_traces_is_the_formulas():
     forest = Forest.from_matrices([[1.0, 0.0]], [0.0], [[0], [1]], [-1.0, 1.0])
     module = SoftForest.from_forest(forest, trainable=("b", "v"))
-    X, other = (torch.randn((9, 2), dtype=torch.float64) for _ in range(2))
+    X, other = torch.tensor(np.random.default_rng(0).normal(size=(2, 9, 2)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         traced = torch.jit.trace(module, X, check_trace=False)
-    assert torch.allclose(traced(other), module(other))
+    # Sums of shares of size 1 in float32, by two ways.
+    assert torch.allclose(traced(other), module(other), atol=1e-6)
 
 
 def test_tangents_inference_and_a_steepness_that_moves_are_left_to_torch():
@@ -281,7 +282,7 @@ def test_tangents_inference_and_a_steepness_that_moves_are_left_to_torch():
     assert torch.allclose(tangent, torch.ones(9, 1))
     with torch.inference_mode():
         made_there = SoftForest.from_forest(forest, trainable=("b", "v"))
-    assert torch.allclose(made_there(X), module(X))
+    assert torch.allclose(made_there(X), module(X), atol=1e-6)  # by torch, and compiled
     module.gamma = torch.nn.Parameter(torch.tensor(2.0))
     module(X).sum().backward()
     assert module.gamma.grad is not None
